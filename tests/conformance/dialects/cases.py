@@ -46,8 +46,6 @@ _POLLED = {
     "cancel_method": "DELETE",
     "state": "status || (success == `true` && 'completed') || (success == `false` && 'failed')",
     "output": "output",
-    "progress": "progress",
-    "message": "message",
 }
 _GRAPH = {
     "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "comfyui-m.safetensors"}},
@@ -61,7 +59,28 @@ CASES = (
     Case("openai", "openai-m", {"dialect": "openai"}, "/v1"),
     Case("execute", "execute-m", {"dialect": "execute"}, "/v1/execute"),
     Case("http", "http-m", {"dialect": "http", "http": _MAPPED}, "/modal"),
-    Case("replicate", "owner/flux", {"dialect": "async", "preset": "replicate"}, "/replicate", remote=True),
+    Case(
+        "events",
+        "events-m",
+        {"dialect": "http", "http": _MAPPED},
+        "/modal?progress=events",
+        reports=frozenset({_PERCENT, _MESSAGE}),
+    ),
+    Case(
+        "lines",
+        "lines-m",
+        {"dialect": "modal"},
+        "/modal?progress=lines",
+        reports=frozenset({_PERCENT, _MESSAGE}),
+    ),
+    Case(
+        "replicate",
+        "owner/flux",
+        {"dialect": "async", "preset": "replicate"},
+        "/replicate",
+        remote=True,
+        reports=frozenset({_PERCENT, _MESSAGE}),
+    ),
     Case(
         "runpod",
         "runpod-m",

@@ -7,6 +7,7 @@ import pytest
 from tests.conformance.dialects.cases import CASES, REMOTE, Case, config_of
 from tests.fixtures.gpusim import Gpusim, GpusimProcess, gpusim_client, gpusim_process
 from tests.fixtures.router import Router, RouterProcess, router_client, router_process
+from tests.fixtures.waiting import until
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +32,16 @@ async def gpu(gpu_process: GpusimProcess) -> AsyncIterator[Gpusim]:
 
 @pytest.fixture
 async def router(gpu: Gpusim, shared_router: RouterProcess) -> AsyncIterator[Router]:
+    """Idle at the end, so that no run of a test is taken for one of the next test."""
     async with router_client(shared_router) as client:
         yield client
+        await gpu.release()
+
+        async def idle() -> bool:
+            queues = await client.queues()
+            return not any(queues[name] for name in ("waiting", "running", "backing_off"))
+
+        await until(idle, "the router is idle")
 
 
 @pytest.fixture(params=CASES, ids=lambda case: str(case.name))

@@ -1,5 +1,6 @@
 """What every dialect does: results, failures by their class, cancellation, timeouts, death of the router."""
 
+import json
 from itertools import count
 from typing import Any
 
@@ -9,7 +10,7 @@ from beacon_contracts.inference import InferenceState, InferenceView
 from tests.conformance.dialects.cases import CASES, Case, config_of
 from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import Router, start_router
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import patience, until
 
 _numbers = count(1)
 
@@ -192,3 +193,34 @@ async def test_the_death_of_a_router_repeats_no_run_that_has_an_id(gpu: Gpusim) 
     assert {view.state for view in views.values()} == {InferenceState.COMPLETED}
     runs = {case.name: len(await gpu.ledger(model=case.model)) for case in CASES}
     assert runs == {case.name: 1 if case.remote else 2 for case in CASES}
+
+
+async def test_a_batch_reports_the_progress_of_a_run(router: Router, gpu: Gpusim, case: Case) -> None:
+    """Of a run at a provider, its id first and at once."""
+    await gpu.hold(model=case.model, next=1)
+    request = {
+        "request_id": (request_id := new_id(case)),
+        "model": case.model,
+        "region": case.region,
+        "input": {"prompt": "a cat"},
+    }
+    seen: list[dict[str, Any]] = []
+    reported: set[str] = set()
+    async with (
+        patience("the batch ends"),
+        router.http.stream("POST", "/inference/batch", json={"requests": [request]}) as response,
+    ):
+        async for text in response.aiter_lines():
+            line = json.loads(text)
+            seen.append(line)
+            progress = line["document"].get("progress") or {}
+            reported |= {name for name, value in progress.items() if value is not None}
+            if line["status"] == 102 and line["document"]["state"] == "running" and reported >= case.reports:
+                await gpu.release()
+
+    assert [line["request_id"] for line in seen] == [request_id] * len(seen)
+    assert seen[0]["status"] == 102
+    if case.remote:
+        assert seen[0]["document"]["remote"]["backend"] == case.name
+    assert seen[-1]["status"] == 200
+    assert reported == case.reports

@@ -1,14 +1,11 @@
 """What every dialect does whose runs go on without a connection."""
 
-import json
-from typing import Any
-
 from beacon_contracts.inference import InferenceState, RemoteRun
 from tests.conformance.dialects.cases import REMOTE, Case, config_of
 from tests.conformance.dialects.test_dialects import begin, new_id, on_gpu, outcomes, run
 from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import Router, start_router
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until
 
 
 async def named(router: Router, request_id: str) -> RemoteRun:
@@ -132,38 +129,3 @@ async def test_a_failure_at_the_provider_is_the_result(
     assert view.failure.code == "backend_error"
     assert view.failure.message.endswith("the model has failed")
     assert view.remote is None
-
-
-async def test_a_batch_reports_the_run_at_once_and_its_progress(
-    router: Router, gpu: Gpusim, remote_case: Case
-) -> None:
-    await gpu.hold(model=remote_case.model, next=1)
-    request = {
-        "request_id": (request_id := new_id(remote_case)),
-        "model": remote_case.model,
-        "region": remote_case.region,
-        "input": {"prompt": "a cat"},
-    }
-    seen: list[dict[str, Any]] = []
-    reported: set[str] = set()
-    async with (
-        patience("the batch ends"),
-        router.http.stream("POST", "/inference/batch", json={"requests": [request]}) as response,
-    ):
-        async for text in response.aiter_lines():
-            line = json.loads(text)
-            seen.append(line)
-            progress = line["document"].get("progress") or {}
-            reported |= {name for name, value in progress.items() if value is not None}
-            if (
-                line["status"] == 102
-                and line["document"]["state"] == "running"
-                and reported >= remote_case.reports
-            ):
-                await gpu.release()
-
-    assert [line["request_id"] for line in seen] == [request_id] * len(seen)
-    assert seen[0]["status"] == 102
-    assert seen[0]["document"]["remote"]["backend"] == remote_case.name
-    assert seen[-1]["status"] == 200
-    assert reported == remote_case.reports

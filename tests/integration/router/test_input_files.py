@@ -199,7 +199,7 @@ async def test_a_file_that_cannot_be_sent_is_named(
     [
         {"dialect": "openai", "files": "multipart"},
         {"dialect": "http", "files": "multipart", "http": {"method": "GET"}},
-        {"dialect": "http", "fetch_hosts": ["cdn.example.com"]},
+        {"dialect": "http", "fetch_outputs": False, "fetch_hosts": ["cdn.example.com"]},
         {"dialect": "http", "fetch_outputs": True, "fetch_hosts": ["https://cdn.example.com/"]},
         {"dialect": "http", "files": "ftp"},
     ],

@@ -38,11 +38,37 @@ def test_a_preset_is_enough(tmp_path: Path, preset: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "fetches", "hosts"),
+    [
+        ('preset = "replicate"', True, ["replicate.delivery", "*.replicate.delivery"]),
+        (
+            'preset = "fal"\nfetch_hosts = ["cdn.example.com"]',
+            True,
+            ["cdn.example.com", "fal.media", "*.fal.media"],
+        ),
+        ('preset = "fal"\nfetch_outputs = false', False, ["fal.media", "*.fal.media"]),
+        ('preset = "runpod"', False, []),
+        ('preset = "runpod"\nfetch_outputs = true', True, []),
+    ],
+)
+def test_files_of_providers_that_expire_are_fetched(
+    tmp_path: Path, keys: str, fetches: bool, hosts: list[str]
+) -> None:
+    backend = load(tmp_path, "async", keys).backends["gpu"]
+    assert (backend.fetches_outputs, backend.output_hosts) == (fetches, hosts)
+
+
+@pytest.mark.parametrize(
     ("dialect", "keys", "expected"),
     [
         ("async", 'preset = "modal"', "backends.gpu.preset: should be 'replicate', 'runpod' or 'fal', not"),
         ("async", "", "backends.gpu: needs one of preset (replicate, runpod, fal) and [polling]"),
         ("modal", 'preset = "fal"', "backends.gpu: has preset, but its dialect is modal"),
+        (
+            "modal",
+            'fetch_outputs = false\nfetch_hosts = ["cdn.example.com"]',
+            "backends.gpu: has fetch_hosts although fetch_outputs is false",
+        ),
         ("openai", "spawn = true", "backends.gpu: has spawn, but its dialect is openai"),
         (
             "async",

@@ -76,6 +76,8 @@ class ManualBackend:
         self.cancelled: list[str] = []
         """The runs that were cancelled by their ids."""
         self.calls: list[HeldCall] = []
+        self.cancel_errors: list[BackendError] = []
+        """Of the next cancels."""
         self.crash: Exception | None = None
 
     @property
@@ -98,6 +100,8 @@ class ManualBackend:
         return await held.result(sink)
 
     async def cancel(self, run_id: str) -> None:
+        if self.cancel_errors:
+            raise self.cancel_errors.pop(0)
         self.cancelled.append(run_id)
 
 

@@ -173,6 +173,20 @@ async def test_a_run_that_waits_to_be_continued_is_cancelled_at_its_provider() -
         assert harness.state("a") is InferenceState.CANCELLED
 
 
+async def test_a_cancel_that_fails_is_repeated() -> None:
+    async with remote_harness() as (harness, backend):
+        backend.cancel_errors = [failure(), failure()]
+        harness.submit("a")
+        await harness.settle()
+        backend.open[0].observer.not_cancelled("run-1")
+        await harness.settle()
+        assert backend.cancelled == []
+
+        await harness.clock.advance(3.1)
+
+        assert backend.cancelled == ["run-1"]
+
+
 async def test_a_run_of_an_unknown_inference_is_cancelled_by_its_id() -> None:
     async with remote_harness() as (harness, backend):
         await harness.service.cancel_remote(RUN)

@@ -59,8 +59,27 @@ def _path(text: str) -> str:
 CallPath = Annotated[str, AfterValidator(_path)]
 
 
-class HttpMapping(Section):
-    """How the dialect `http` talks to a backend. Expressions are JMESPath."""
+class ProgressMapping(Section):
+    """Where a backend reports the progress of a run that goes on. Expressions are JMESPath."""
+
+    progress: Expression = Field(default="progress", description="Where the progress is, from 0 to 1")
+    percent: Expression = Field(default="percent", description="Where the progress is, from 0 to 100")
+    message: Expression = Field(
+        default="message",
+        description="Where a text for the user is. Of several lines the last one counts; the percent of a "
+        "progress bar in it (`45%|####    | 9/20`) is used if there is no other",
+    )
+    preview: Expression = Field(
+        default="preview",
+        description="Where an image of what is done so far is: a data URL of at most 64 KiB",
+    )
+
+
+class HttpMapping(ProgressMapping):
+    """How the dialect `http` talks to a backend. Expressions are JMESPath.
+
+    Those of the progress are applied to an answer of several documents: server-sent events, or lines of JSON.
+    """
 
     method: Literal["POST", "PUT", "PATCH", "GET"] = Field(
         default="POST", description="With GET, the request is sent as the query of the URL"
@@ -85,12 +104,23 @@ class HttpMapping(Section):
     )
 
 
+def _host_names(hosts: list[str]) -> list[str]:
+    for host in hosts:
+        if not re.fullmatch(r"(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?", host):
+            raise ValueError(f"{host!r} is not a host name in small letters, such as cdn.example.com")
+    return hosts
+
+
+HostNames = Annotated[list[str], AfterValidator(_host_names)]
 RunPath = Annotated[str, Field(pattern=r"^/[^#\s]*$")]
 Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=20)]
 
 
-class PollingMapping(Section):
-    """How the dialect `async` submits a run, asks for its state and cancels it. Expressions are JMESPath."""
+class PollingMapping(ProgressMapping):
+    """How the dialect `async` submits a run, asks for its state and cancels it. Expressions are JMESPath.
+
+    Those of the progress are applied to the state of a run.
+    """
 
     submit_path: CallPath | None = Field(
         default=None, description="Appended to the url for a `POST`; may contain {model} and {request_id}"
@@ -131,14 +161,13 @@ class PollingMapping(Section):
         default=None, description="Where the result has the output; default: the whole result"
     )
     error: Expression = Field(default="error", description="Where the state has the error of a failed run")
-    progress: Expression | None = Field(
-        default=None, description="Where the state has the progress, from 0 to 1"
+    key_scheme: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}$")] = Field(
+        default="Bearer", description="The word before the key of `api_key_env` in the header Authorization"
     )
-    percent: Expression | None = Field(
-        default=None, description="Where the state has the progress, from 0 to 100"
-    )
-    message: Expression | None = Field(
-        default=None, description="Where the state of a run has a text for the user"
+    output_hosts: HostNames = Field(
+        default_factory=list,
+        description="Hosts of the files that outputs name by URL: they are kept as files unless "
+        "`fetch_outputs` is false",
     )
     data_urls: bool = Field(
         default=False, description='With `files = "base64"`: files are sent as data URLs, not as plain base64'
@@ -169,6 +198,8 @@ POLLING_PRESETS: dict[str, PollingMapping] = {
         completed=["succeeded"],
         cancelled=["canceled", "aborted"],
         output="output",
+        message="logs",
+        output_hosts=["replicate.delivery", "*.replicate.delivery"],
         data_urls=True,
     ),
     "runpod": PollingMapping(
@@ -177,7 +208,7 @@ POLLING_PRESETS: dict[str, PollingMapping] = {
         status_path="/status/{id}",
         cancel_path="/cancel/{id}",
         queued=["IN_QUEUE"],
-        running=["IN_PROGRESS"],
+        running=["IN_PROGRESS", "RUNNING"],
         completed=["COMPLETED"],
         failed=["FAILED"],
         timed_out=["TIMED_OUT"],
@@ -186,6 +217,7 @@ POLLING_PRESETS: dict[str, PollingMapping] = {
         progress="output.progress",
         percent="output.percent",
         message="output.message || output",
+        preview="output.preview",
     ),
     "fal": PollingMapping(
         submit_path="/{model}",
@@ -200,6 +232,8 @@ POLLING_PRESETS: dict[str, PollingMapping] = {
         failed=["FAILED"],
         cancelled=["CANCELLED"],
         message="logs[-1].message",
+        key_scheme="Key",
+        output_hosts=["fal.media", "*.fal.media"],
         data_urls=True,
     ),
 }

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, HttpUrl, model_validator
 
 from beacon_config.input_schema import InputSchema
-from beacon_config.mappings import POLLING_PRESETS, HttpMapping, PollingMapping
+from beacon_config.mappings import POLLING_PRESETS, HostNames, HttpMapping, PollingMapping
 from beacon_config.section import Count, PositiveSeconds, Seconds, Section
 from beacon_config.workflows import WorkflowConfig
 from beacon_contracts.capabilities import Capability
@@ -73,13 +73,6 @@ def _header_names(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-def _host_names(hosts: list[str]) -> list[str]:
-    for host in hosts:
-        if not re.fullmatch(r"(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?", host):
-            raise ValueError(f"{host!r} is not a host name in small letters, such as cdn.example.com")
-    return hosts
-
-
 ENV = "env:"
 DEFAULT_REGION = "LOCAL"
 _RESERVED_HEADERS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
@@ -118,7 +111,9 @@ class BackendConfig(Section):
         "credentials, except with dialect openai. Default: /healthz of its server",
     )
     api_key_env: str | None = Field(
-        default=None, description="The variable with its key, sent as `Authorization: Bearer`"
+        default=None,
+        description="The variable with its key, sent as `Authorization: Bearer`; with preset fal as "
+        "`Authorization: Key`",
     )
     headers: Annotated[dict[str, Secret], AfterValidator(_header_names)] = Field(
         default_factory=dict, description="Sent with each request; `env:NAME` is the value of a variable"
@@ -165,12 +160,12 @@ class BackendConfig(Section):
         description="How it gets the files that an input names: as an address, as base64 text, or as "
         "parts of a multipart/form-data request",
     )
-    fetch_outputs: bool = Field(
-        default=False,
+    fetch_outputs: bool | None = Field(
+        default=None,
         description="Whether URLs in its output are fetched and kept as files: those of its own origin "
-        "and of `fetch_hosts`",
+        "and of `fetch_hosts`. Default: if there are such hosts; the presets replicate and fal know theirs",
     )
-    fetch_hosts: Annotated[list[str], AfterValidator(_host_names)] = Field(
+    fetch_hosts: HostNames = Field(
         default_factory=list,
         description="Hosts that its outputs may be fetched from; `*.example.com` allows all names below it",
     )
@@ -186,7 +181,7 @@ class BackendConfig(Section):
             raise ValueError("has more than one of api_key_env, basic_auth and headers.Authorization")
         if self.ca is not None and not self.verify:
             raise ValueError("has a ca although verify is false")
-        if self.fetch_hosts and not self.fetch_outputs:
+        if self.fetch_hosts and not self.fetches_outputs:
             raise ValueError("has fetch_hosts although fetch_outputs is false")
         by_query = self.http is not None and self.http.method == "GET"
         if self.files is FileInput.MULTIPART and (by_query or self.dialect is Dialect.OPENAI):
@@ -204,6 +199,16 @@ class BackendConfig(Section):
         if unknown := self.model_names.keys() - set(self.models):
             raise ValueError(f"has model_names.{min(unknown)}, which is not one of its models")
         return self
+
+    @property
+    def fetches_outputs(self) -> bool:
+        return bool(self.output_hosts) if self.fetch_outputs is None else self.fetch_outputs
+
+    @property
+    def output_hosts(self) -> list[str]:
+        """Beside its own origin: where files of its outputs are fetched from."""
+        known = self.polled_by.output_hosts if self.preset or self.polling else []
+        return [*self.fetch_hosts, *known]
 
     @property
     def polled_by(self) -> PollingMapping:

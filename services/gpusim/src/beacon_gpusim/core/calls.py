@@ -41,6 +41,13 @@ class Call:
     at: float = 0.0
     """Arrival as Unix time, for display only."""
 
+    def share_done(self, now: float) -> float:
+        """From 0 to 1; of a run without an end, as if it took ten seconds."""
+        if self.started is None:
+            return 0.0
+        run_s = self.run_s if 0.0 < self.run_s < 1e9 else 10.0
+        return min(0.99, max(0.0, (now - self.started) / run_s))
+
     def record(self) -> dict[str, Any]:
         """The call as the ledger shows it; an outcome of None means that it is running."""
         return {

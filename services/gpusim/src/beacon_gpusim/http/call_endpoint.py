@@ -19,6 +19,7 @@ from beacon_gpusim.dialects import (
 from beacon_gpusim.engine import CallHandle, SimulationEngine
 from beacon_gpusim.http.exchange import HttpExchange
 from beacon_gpusim.http.pending_call import PendingCall, respond_error, respond_to_ended
+from beacon_gpusim.http.progress import PROGRESS_PARAMETER, respond_with_progress
 from beacon_gpusim.http.proxy_timeout import CALL_ID_PARAMETER, ProxyTimeout
 from beacon_gpusim.http.stream import respond_streamed
 from beacon_lifecycle import TaskSet
@@ -78,7 +79,10 @@ class CallEndpoint:
             await asyncio.sleep(0)
         handle = self._engine.submit(parsed.request_id, self._dialect.name, parsed.prompt.model)
         pending = PendingCall(self._dialect, parsed, handle)
-        if isinstance(self._dialect, SimulatedOpenAi) and parsed.stream:
+        if PROGRESS_PARAMETER in exchange.request.query_params:
+            with self._abort_on_disconnect(handle, exchange):
+                await respond_with_progress(pending, self._engine, exchange)
+        elif isinstance(self._dialect, SimulatedOpenAi) and parsed.stream:
             with self._abort_on_disconnect(handle, exchange):
                 await respond_streamed(pending, self._dialect, self._engine, exchange)
         elif await self._ended(handle, exchange):

@@ -28,7 +28,7 @@ def media_address(request: Request, kind: MediaKind, prompt: Prompt, min_bytes: 
 
 
 def media_route() -> Route:
-    return Route("/media/{name}", _MediaEndpoint(), methods=["GET"])
+    return Route("/media/{name:path}", _MediaEndpoint(), methods=["GET"])
 
 
 class _MediaEndpoint:

@@ -1,5 +1,6 @@
 """The wire formats of the providers: what a submission has, and how a run is described."""
 
+import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +27,14 @@ _REPLICATE_WORDS = dict(
 _RUNPOD_WORDS = dict(
     zip(RunPhase, ("IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "CANCELLED"), strict=True)
 )
+
+
+def progress_bar(share: float) -> str:
+    """As tqdm prints it: each state begins the line anew."""
+    steps = int(share * 20)
+    return (
+        f"\r  0%|          | 0/20\r{share:4.0%}|{'#' * (steps // 2):10}| {steps}/20 [00:03<00:05,  2.5it/s]"
+    )
 
 
 class ProviderApi(Protocol):
@@ -69,7 +78,7 @@ class Replicate:
             "status": _REPLICATE_WORDS[state.phase],
             "output": state.output,
             "error": "the model has failed" if state.phase is RunPhase.FAILED else None,
-            "logs": "",
+            "logs": f"Using seed: 7\n{progress_bar(state.share)}" if state.phase is RunPhase.RUNNING else "",
             "urls": {"get": address, "cancel": f"{address}/cancel"},
         }
 
@@ -94,7 +103,8 @@ class RunPod:
         elif state.phase is RunPhase.COMPLETED:
             document["output"] = state.output
         elif state.phase is RunPhase.FAILED:
-            document["error"] = "the model has failed"
+            exception = {"error_type": "<class 'RuntimeError'>", "error_message": "the model has failed"}
+            document["error"] = json.dumps(exception | {"error_traceback": "Traceback…", "worker_id": "w-1"})
         return 200, document
 
 

@@ -57,12 +57,8 @@ class ProviderRun:
                 return RunPhase.FAILED
 
     def share_done(self, now: float) -> float:
-        """From 0 to 1; of a run without an end, as if it took ten seconds."""
-        call = None if self.handle is None else self.handle.call
-        if call is None or call.started is None:
-            return 0.0
-        run_s = call.run_s if 0.0 < call.run_s < 1e9 else 10.0
-        return min(0.99, max(0.0, (now - call.started) / run_s))
+        """From 0 to 1."""
+        return 0.0 if self.handle is None else self.handle.call.share_done(now)
 
 
 class ProviderRuns:

@@ -1,7 +1,7 @@
 """Reads the body of a successful answer: documents into memory, bytes into the file store."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -9,6 +9,7 @@ import orjson
 from aiohttp.http_exceptions import HttpProcessingError
 
 from beacon_router.backends.client import read_all
+from beacon_router.backends.document_stream import STREAM_TYPES, DocumentStream
 from beacon_router.backends.errors import bad_payload
 from beacon_router.backends.json_reader import JsonReader
 from beacon_router.backends.output_files import OutputFiles
@@ -18,6 +19,7 @@ PART_BYTES = 65_536
 MAX_PARTS = 1_000
 _MEDIA = ("image/", "audio/", "video/")
 _JSON_TYPE = "application/json"
+_END_OF_STREAM = b"[DONE]"
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 
 
@@ -36,11 +38,20 @@ class SinkReader:
 class AnswerReader:
     """For one answer."""
 
-    def __init__(self, files: OutputFiles, max_bytes: int, *, unchanged: bool) -> None:
-        """`max_bytes`: of all that is kept in memory. `unchanged`: no files in place of long texts."""
+    def __init__(
+        self,
+        files: OutputFiles,
+        max_bytes: int,
+        *,
+        unchanged: bool,
+        report: Callable[[Any], None] | None = None,
+    ) -> None:
+        """`max_bytes`: of all that is kept in memory. `unchanged`: no files in place of long texts. `report`
+        gets each document of an answer of several."""
         self._files = files
         self._max_bytes = max_bytes
         self._unchanged = unchanged
+        self._report = report
 
     async def read(self, head: WireResponse, content: aiohttp.StreamReader) -> WireResponse:
         kind = media_type(head)
@@ -48,6 +59,9 @@ class AnswerReader:
             document = await self._parts(head, content)
             return head._replace(headers={"content-type": _JSON_TYPE}, body=orjson.dumps(document))
         pieces = content.iter_any()
+        if kind in STREAM_TYPES and self._report is not None:
+            body = await self._last_document(DocumentStream(pieces, kind), self._report)
+            return head._replace(headers={"content-type": _JSON_TYPE}, body=body)
         if is_json(kind) and not self._unchanged:
             body = await JsonReader(pieces, self._files.save, self._max_bytes).read()
             return head._replace(body=body)
@@ -60,6 +74,24 @@ class AnswerReader:
         if kind.startswith(_MEDIA) and not kind.endswith("+xml") and file["content_type"].startswith("text/"):
             raise bad_payload(f"the response is declared as {kind}, but it is a text, such as an error page")
         return head._replace(file=file)
+
+    async def _last_document(self, documents: DocumentStream, report: Callable[[Any], None]) -> bytes:
+        """Of those that report the progress, and the answer, which is the last one."""
+        last = b""
+        while (document := await documents.next()) is not None:
+            kept = await JsonReader(document, self._files.save, self._max_bytes).read()
+            if kept.strip() == _END_OF_STREAM:
+                continue
+            if last:
+                await self._files.keep_only(kept)
+            last = kept
+            try:
+                report(orjson.loads(last))
+            except orjson.JSONDecodeError as error:
+                raise bad_payload(f"a document of the streamed response is not JSON: {error}") from error
+        if not last:
+            raise bad_payload("the streamed response has no JSON document")
+        return last
 
     async def _parts(self, head: WireResponse, content: aiohttp.StreamReader) -> Any:
         """An object of the parts by name; a list if a part has no name."""

@@ -13,12 +13,11 @@ from yarl import URL
 from beacon_config.workflows import WorkflowConfig
 from beacon_contracts.inference import RunProgress
 from beacon_lifecycle import Clock
-from beacon_router.backends.progress import progress_of
+from beacon_router.backends.progress import MAX_PREVIEW_LENGTH, progress_of
 from beacon_router.backends.types import BackendCall
 from beacon_router.backends.wire import BackendWire
 
 MAX_MESSAGE_BYTES = 4_194_304
-MAX_PREVIEW_LENGTH = 65_536
 PREVIEW_EVERY_S = 1.0
 RECONNECT_AFTER_S = 5.0
 _PREVIEW = 1
@@ -89,7 +88,8 @@ class _RunEvents:
         try:
             document = orjson.loads(message.data)
             kind, data = document["type"], document["data"]
-            if data.get("prompt_id") != self._prompt_id:
+            # After a reconnection, ComfyUI sends the node that runs without the id of the prompt.
+            if data.get("prompt_id", self._prompt_id) != self._prompt_id:
                 return False
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
             return False

@@ -27,6 +27,7 @@ _ERROR_FIELDS = ("message", "type", "param", "code")
 MAX_ERROR_OBJECT_BYTES = 65_536
 ACCESS_FAULTS = {
     401: "it does not accept the router's credentials (401)",
+    402: "its account has no credit (402)",
     403: "it denies the router access (403)",
     407: "its proxy does not accept the router's credentials (407)",
 }
@@ -130,9 +131,9 @@ def run_timeout(limit_s: float) -> BackendError:
     return BackendError("run_timeout", FailureStage.RUN, True, message, model_state_unknown=True)
 
 
-def submission_unanswered() -> BackendError:
+def submission_unanswered(cause: str) -> BackendError:
     """Not repeated: the provider may run the first one."""
-    message = "the answer to the submission was lost: the run may go on at the backend, and is not repeated"
+    message = f"the submission has no usable answer, and is not repeated because the run may go on: {cause}"
     return BackendError("submission_unanswered", FailureStage.TRANSPORT, False, message)
 
 

@@ -6,14 +6,17 @@ from typing import Any
 import orjson
 from yarl import URL
 
+from beacon_config.mappings import ProgressMapping
 from beacon_router.backends.errors import bad_payload
 from beacon_router.backends.http_backend import json_object, timed_result
 from beacon_router.backends.input_files import plain_form
+from beacon_router.backends.progress import ProgressExpressions
 from beacon_router.backends.types import EMPTY_OBJECT, BackendCall, BackendResult, WireRequest, WireResponse
 
 
 class ExecuteDialect:
     streams = False
+    progress = ProgressExpressions(ProgressMapping())
     file_value = staticmethod(plain_form)
 
     def __init__(self, url: URL, headers: Mapping[str, str]) -> None:

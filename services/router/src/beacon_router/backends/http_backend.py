@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from functools import partial
 from typing import Any, Protocol
 
 import orjson
@@ -11,6 +12,7 @@ from beacon_router.backends.answer_reader import AnswerReader, SinkReader
 from beacon_router.backends.errors import bad_payload, run_timeout
 from beacon_router.backends.input_files import FileForms
 from beacon_router.backends.output_files import OutputFiles
+from beacon_router.backends.progress import ProgressExpressions
 from beacon_router.backends.types import (
     BackendCall,
     BackendError,
@@ -34,6 +36,11 @@ class DialectAdapter(Protocol):
     """
 
     streams: bool
+
+    @property
+    def progress(self) -> ProgressExpressions | None:
+        """Where it is in the documents of an answer of several."""
+        ...
 
     def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest: ...
 
@@ -62,12 +69,14 @@ class HttpBackend:
         *,
         attempt: int = 1,
         sink: Sink | None = None,
-        observer: RunObserver | None = None,  # noqa: ARG002
+        observer: RunObserver | None = None,
     ) -> BackendResult:
         outputs = self._wire.outputs()
         try:
             async with asyncio.timeout(self._run_timeout_s):
-                return await self._run(call, attempt, sink if self._dialect.streams else None, outputs)
+                return await self._run(
+                    call, attempt, sink if self._dialect.streams else None, observer, outputs
+                )
         except TimeoutError as error:
             await outputs.discard()
             raise run_timeout(self._run_timeout_s or 0.0) from error
@@ -76,7 +85,12 @@ class HttpBackend:
             raise
 
     async def _run(
-        self, call: BackendCall, attempt: int, sink: Sink | None, outputs: OutputFiles
+        self,
+        call: BackendCall,
+        attempt: int,
+        sink: Sink | None,
+        observer: RunObserver | None,
+        outputs: OutputFiles,
     ) -> BackendResult:
         inputs = self._wire.inputs(self._dialect.file_value)
         if call.files:
@@ -85,9 +99,21 @@ class HttpBackend:
         if sink is not None:
             await self._wire.send(request, SinkReader(sink), inputs)
             return BackendResult(b"null")
-        reader = AnswerReader(outputs, self._wire.max_response_bytes, unchanged=self._dialect.streams)
+        reader = AnswerReader(
+            outputs,
+            self._wire.max_response_bytes,
+            unchanged=self._dialect.streams,
+            report=None if self._dialect.progress is None else partial(self._report, observer),
+        )
         response = await self._wire.send(request, reader, inputs)
         return await self._wire.with_files(self._result(response), outputs)
+
+    def _report(self, observer: RunObserver | None, document: Any) -> None:
+        if observer is None or self._dialect.progress is None:
+            return
+        progress = self._dialect.progress.of(document)
+        if progress is not None:
+            observer.progressed(progress)
 
     def _result(self, response: WireResponse) -> BackendResult:
         if response.file is not None:

@@ -13,6 +13,7 @@ from beacon_router.backends.errors import bad_payload, reported_error
 from beacon_router.backends.expressions import body_of, compiled, found, path_of
 from beacon_router.backends.http_backend import timed_result
 from beacon_router.backends.input_files import plain_form
+from beacon_router.backends.progress import ProgressExpressions
 from beacon_router.backends.types import (
     BackendCall,
     BackendResult,
@@ -31,6 +32,7 @@ class HttpDialect:
         self._url = url
         self._headers = headers
         self._mapping = mapping
+        self.progress = ProgressExpressions(mapping)
         self._request = None if mapping.request is None else compiled(mapping.request)
         self._output = None if mapping.output is None else jmespath.compile(mapping.output)
         self._error = None if mapping.error is None else jmespath.compile(mapping.error)

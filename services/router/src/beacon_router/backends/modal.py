@@ -9,11 +9,12 @@ from collections.abc import Mapping
 import orjson
 from yarl import URL
 
-from beacon_config.mappings import PollingMapping
+from beacon_config.mappings import PollingMapping, ProgressMapping
 from beacon_router.backends.errors import bad_payload, reported_error
 from beacon_router.backends.http_backend import json_object, timed_result
 from beacon_router.backends.input_files import plain_form
 from beacon_router.backends.polling import PollingApi
+from beacon_router.backends.progress import ProgressExpressions
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 from beacon_router.backends.wire import BackendWire
 
@@ -24,14 +25,12 @@ _SPAWNED = PollingMapping(
     cancel_path="/{id}",
     cancel_method="DELETE",
     state="status || ((contains(keys(@), 'output') || contains(keys(@), 'success')) && 'completed')",
-    progress="progress",
-    percent="percent",
-    message="message",
 )
 
 
 class ModalDialect:
     streams = False
+    progress = ProgressExpressions(ProgressMapping())
     file_value = staticmethod(plain_form)
 
     def __init__(self, url: URL, headers: Mapping[str, str]) -> None:

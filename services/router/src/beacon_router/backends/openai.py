@@ -50,6 +50,7 @@ class OpenAiDialect:
     """Streams the backend's server-sent events unchanged."""
 
     streams = True
+    progress = None
     file_value = staticmethod(_content_form)
 
     def __init__(self, url: URL, headers: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -17,7 +18,7 @@ from beacon_router.backends.errors import bad_payload, parse_retry_after
 from beacon_router.backends.expressions import body_of, compiled, found, path_of
 from beacon_router.backends.input_files import FileForms, plain_form
 from beacon_router.backends.output_files import OutputFiles
-from beacon_router.backends.progress import progress_of
+from beacon_router.backends.progress import ProgressExpressions
 from beacon_router.backends.remote_backend import Phase, RemoteStatus
 from beacon_router.backends.types import BackendCall, BackendError, BackendResult, WireRequest, WireResponse
 from beacon_router.backends.wire import BackendWire
@@ -51,11 +52,7 @@ class PollingApi:
         self._state = jmespath.compile(mapping.state)
         self._error = jmespath.compile(mapping.error)
         self._output = None if mapping.output is None else jmespath.compile(mapping.output)
-        self._progress = {
-            name: jmespath.compile(expression)
-            for name in ("progress", "percent", "message")
-            if (expression := getattr(mapping, name)) is not None
-        }
+        self._progress = ProgressExpressions(mapping)
         self._phases = {
             word: phase
             for phase, words in (
@@ -102,15 +99,10 @@ class PollingApi:
         retry_after_s = parse_retry_after(response.headers.get("retry-after"), self._wire.wall())
         failed = phase is Phase.FAILED
         if failed or (phase is Phase.COMPLETED and self._mapping.result_path is not None):
-            error_text = _text(found(self._error, document))
+            error_text = _error_text(found(self._error, document))
             if failed or error_text:
                 return RemoteStatus(Phase.FAILED, error=error_text)
-        if phase is not Phase.RUNNING:
-            return RemoteStatus(phase, retry_after_s=retry_after_s)
-        reported = {name: found(expression, document) for name, expression in self._progress.items()}
-        progress = progress_of(
-            share=reported.get("progress"), percent=reported.get("percent"), message=reported.get("message")
-        )
+        progress = self._progress.of(document) if phase is Phase.RUNNING else None
         return RemoteStatus(phase, progress, retry_after_s=retry_after_s)
 
     async def result(self, call: BackendCall, run_id: str, outputs: OutputFiles) -> BackendResult:  # noqa: ARG002
@@ -173,7 +165,13 @@ def _document(response: WireResponse) -> Any:
         raise bad_payload(f"the response is not JSON ({kind}, {size} bytes): {error}") from error
 
 
-def _text(value: object) -> str:
+def _error_text(value: object) -> str:
+    """Workers of RunPod report an exception as a text that is an object with its message and traceback."""
+    if isinstance(value, str) and value.startswith("{"):
+        with suppress(orjson.JSONDecodeError):
+            value = orjson.loads(value)
+    if isinstance(value, dict):
+        value = value.get("error_message") or value.get("message") or value
     return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
 
 

@@ -59,11 +59,11 @@ def build_backends(
     backends: dict[str, Backend] = {}
     for name, config in configs.items():
         url, headers, transport = URL(str(config.url)), headers_of(name, config, environ), transports[name]
-        urls = OutputUrls(client, url, config.fetch_hosts, headers=headers, transport=transport)
+        urls = OutputUrls(client, url, config.output_hosts, headers=headers, transport=transport)
         wire = BackendWire(
             client,
             clock,
-            FileRules(store, max_file_bytes, config.files, urls if config.fetch_outputs else None),
+            FileRules(store, max_file_bytes, config.files, urls if config.fetches_outputs else None),
             access_check=AccessCheck(access_url(config), headers),
             transport=transport,
             max_response_bytes=max_response_bytes,
@@ -117,7 +117,8 @@ def headers_of(name: str, config: BackendConfig, environ: Mapping[str, str]) -> 
     }
     if config.api_key_env is not None:
         key = _value(f"backends.{name}.api_key_env", ENV + config.api_key_env, environ)
-        headers["authorization"] = f"Bearer {key}"
+        scheme = config.polled_by.key_scheme if config.dialect is Dialect.ASYNC else "Bearer"
+        headers["authorization"] = f"{scheme} {key}"
     if config.basic_auth is not None:
         login = _value(f"backends.{name}.basic_auth", config.basic_auth, environ)
         headers["authorization"] = f"Basic {b64encode(login.encode()).decode('ascii')}"

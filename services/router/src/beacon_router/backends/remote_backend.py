@@ -32,18 +32,27 @@ from beacon_router.backends.types import (
 
 log = structlog.get_logger(__name__)
 
-SUBMIT_TIMEOUT_S = 60.0
-POLL_TIMEOUT_S = 60.0  # also of the result, in which files are streamed
-CANCEL_TIMEOUT_S = 5.0
-FIRST_POLL_S, MAX_POLL_S, POLL_GROWTH = 0.5, 5.0, 1.4
+FIRST_POLL_S, MAX_POLL_S, POLL_GROWTH = 0.2, 5.0, 1.4
 MAX_RETRY_AFTER_S = 60.0
-POLL_PATIENCE_S = 60.0
+POLL_PATIENCE_S = 300.0
 """How long polls may fail before the attempt fails."""
 UNREADABLE_POLLS = 3
 """How many answers in a row may be unreadable before the attempt fails."""
 UNKNOWN_POLLS = 3
 """A run that was submitted just now may be unknown for so many polls."""
 _NOT_SENT = frozenset({"backend_unreachable", "tls_failed", "dns_failed"})
+
+
+class CallTimeouts(NamedTuple):
+    """How long each call of a provider may take. Files are streamed in the answer with the result."""
+
+    submit_s: float = 60.0
+    poll_s: float = 60.0
+    result_s: float = 300.0
+    cancel_s: float = 5.0
+
+
+DEFAULT_TIMEOUTS = CallTimeouts()
 
 
 class Phase(StrEnum):
@@ -99,11 +108,13 @@ class RemoteBackend:
         new_outputs: Callable[[], OutputFiles],
         *,
         run_timeout_s: float | None = None,
+        timeouts: CallTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         self._api = api
         self._clock = clock
         self._new_outputs = new_outputs
         self._run_timeout_s = run_timeout_s
+        self._timeouts = timeouts
 
     @property
     def remote(self) -> "RemoteBackend":
@@ -129,7 +140,7 @@ class RemoteBackend:
         except asyncio.CancelledError:
             await outputs.discard()
             if not observer.detached:
-                await self._try_cancel(run_id)
+                await self._try_cancel(run_id, observer)
             raise
         except BackendError:
             await outputs.discard()
@@ -137,10 +148,10 @@ class RemoteBackend:
 
     async def cancel(self, run_id: str) -> None:
         try:
-            async with asyncio.timeout(CANCEL_TIMEOUT_S):
+            async with asyncio.timeout(self._timeouts.cancel_s):
                 await self._api.cancel(run_id)
         except TimeoutError as error:
-            raise run_timeout(CANCEL_TIMEOUT_S) from error
+            raise run_timeout(self._timeouts.cancel_s) from error
         except BackendError as error:
             if error.status not in (400, 404, 409, 410, 422):  # it has ended, or is unknown
                 raise
@@ -152,27 +163,29 @@ class RemoteBackend:
             return await asyncio.shield(submission)
         except asyncio.CancelledError:
             with suppress(TimeoutError, BackendError):
-                async with asyncio.timeout(CANCEL_TIMEOUT_S):
+                async with asyncio.timeout(self._timeouts.cancel_s):
                     run_id = await submission
                 if not observer.detached:
-                    await self._try_cancel(run_id)
+                    await self._try_cancel(run_id, observer)
             raise
 
     async def _submitted(self, call: BackendCall, attempt: int, observer: RunObserver) -> str:
         try:
-            async with asyncio.timeout(SUBMIT_TIMEOUT_S):
+            async with asyncio.timeout(self._timeouts.submit_s):
                 run_id = await self._api.submit(call, attempt)
         except TimeoutError as error:
-            raise (
-                run_timeout(SUBMIT_TIMEOUT_S) if self._api.repeatable else submission_unanswered()
-            ) from error
+            failure = run_timeout(self._timeouts.submit_s)
+            raise self._submission_error(call, failure) from error
         except BackendError as error:
-            if self._api.repeatable or not is_ambiguous(error):
-                raise
-            log.warning("submission_unanswered", request=call.id, reason=str(error))
-            raise submission_unanswered() from error
+            raise self._submission_error(call, error) from error
         observer.named(run_id)
         return run_id
+
+    def _submission_error(self, call: BackendCall, error: BackendError) -> BackendError:
+        if self._api.repeatable or not is_ambiguous(error):
+            return error
+        log.warning("submission_unanswered", request=call.id, reason=str(error))
+        return submission_unanswered(error.message)
 
     @asynccontextmanager
     async def _watched(
@@ -193,8 +206,10 @@ class RemoteBackend:
         """Until the run has completed; any other end raises."""
         polls = _Polls(self._clock)
         unknown_left = 0 if observer.run_id else UNKNOWN_POLLS
+        if not observer.run_id:
+            await self._pause(polls.next_delay_s(None), changed)
         while True:
-            status = await self._status(run_id, polls)
+            status = await self._status(run_id, polls, observer)
             if status is not None:
                 if status.phase is Phase.COMPLETED:
                     return
@@ -203,7 +218,7 @@ class RemoteBackend:
                 else:
                     _report(status, polls, observer)
             if self._run_timeout_s is not None and polls.ran_s() > self._run_timeout_s:
-                await self._try_cancel(run_id)
+                await self._try_cancel(run_id, observer)
                 raise run_timeout(self._run_timeout_s)
             await self._pause(polls.next_delay_s(status), changed)
 
@@ -220,13 +235,13 @@ class RemoteBackend:
             for wait in waits:
                 wait.cancel()
 
-    async def _status(self, run_id: str, polls: "_Polls") -> RemoteStatus | None:
+    async def _status(self, run_id: str, polls: "_Polls", observer: RunObserver) -> RemoteStatus | None:
         """None: the poll failed, and is repeated. One lost poll says nothing about the run."""
         try:
-            async with asyncio.timeout(POLL_TIMEOUT_S):
+            async with asyncio.timeout(self._timeouts.poll_s):
                 status = await self._api.status(run_id)
         except TimeoutError:
-            failure = run_timeout(POLL_TIMEOUT_S)
+            failure = run_timeout(self._timeouts.poll_s)
         except BackendError as error:
             failure = error
         else:
@@ -235,23 +250,29 @@ class RemoteBackend:
         if failure.fault is not None or polls.failed(failure):
             failure.remote_alive = failure.retryable
             if not failure.remote_alive:
-                await self._try_cancel(run_id)
+                await self._try_cancel(run_id, observer)
             raise failure
         return None
 
     async def _collect(self, call: BackendCall, run_id: str, outputs: OutputFiles) -> BackendResult:
         """The run has completed: if the result cannot be read now, the next attempt reads it."""
         try:
-            return await self._api.result(call, run_id, outputs)
+            async with asyncio.timeout(self._timeouts.result_s):
+                return await self._api.result(call, run_id, outputs)
+        except TimeoutError as error:
+            failure = run_timeout(self._timeouts.result_s)
+            failure.remote_alive = True
+            raise failure from error
         except BackendError as error:
             error.remote_alive = error.retryable
             raise
 
-    async def _try_cancel(self, run_id: str) -> None:
+    async def _try_cancel(self, run_id: str, observer: RunObserver) -> None:
         try:
             await self.cancel(run_id)
         except BackendError as error:
             log.warning("remote_cancel_failed", run_id=run_id, reason=str(error))
+            observer.not_cancelled(run_id)
 
 
 def _report(status: RemoteStatus, polls: "_Polls", observer: RunObserver) -> None:
@@ -319,5 +340,5 @@ def is_ambiguous(error: BackendError) -> bool:
     if error.code in _NOT_SENT:
         return False
     return error.status in (408, 502, 504) or (
-        error.status is None and error.code in ("connection_lost", "bad_payload")
+        error.status is None and error.code in ("connection_lost", "bad_payload", "run_timeout")
     )

@@ -111,6 +111,10 @@ class RunObserver(Protocol):
 
     def progressed(self, progress: RunProgress) -> None: ...
 
+    def not_cancelled(self, run_id: str) -> None:
+        """The run goes on at its provider, although nobody wants its result."""
+        ...
+
 
 class RemoteControl(Protocol):
     """Of a backend whose runs go on without a connection."""

@@ -8,7 +8,7 @@ from typing import assert_never
 
 import structlog
 
-from beacon_contracts.inference import InferenceState
+from beacon_contracts.inference import InferenceState, RemoteRun
 from beacon_lifecycle import Clock
 from beacon_router.backends import Backend, BackendError, BackendResult
 from beacon_router.backends.errors import RUN_UNKNOWN
@@ -67,7 +67,7 @@ class RunController:
         self._timers = timers
         self._clock = clock
         self._events = events
-        self._tasks = RunTasks(backends, self._run_ended)
+        self._tasks = RunTasks(backends, self._run_ended, clock)
         self._backing_off: dict[RequestId, Inference] = {}
         self._loading: set[tuple[str, str]] = set()
         self._ended: list[Inference] = []
@@ -130,7 +130,7 @@ class RunController:
             else:
                 self._scheduler.cancel(inference.id)
             if not self.draining and (remote := forget_remote(inference)) is not None:
-                self._tasks.cancel_remote(remote)
+                self._cancel_remote(remote)
         self._end(inference, state, reason)
 
     def requeue(self, run: Run) -> None:
@@ -195,7 +195,12 @@ class RunController:
         cold = key in self._loading
         limit_s = self._rules.timeouts.seconds(spec.model, cold=cold, timeout_s=spec.timeout_s)
         monitor = RunMonitor(
-            limit_s, timers=self._timers, clock=self._clock, time_out=self._time_out, expire=self._expire_run
+            limit_s,
+            timers=self._timers,
+            clock=self._clock,
+            time_out=self._time_out,
+            expire=self._expire_run,
+            cancel=self._cancel_remote,
         )
         run = Run(inference, start, len(inference.attempts) + 1, now, cold, monitor)
         run.probes_start = self._breakers.is_starting(start.backend)
@@ -214,6 +219,10 @@ class RunController:
         """Cancel a run; its slot is free at once."""
         if self._tasks.cancel(run):
             self._run_ended(run, reason, stopped=True)
+
+    def _cancel_remote(self, remote: RemoteRun) -> None:
+        if not self.draining:
+            self._tasks.cancel_remote(remote)
 
     def _time_out(self, run: Run, limit_s: float) -> None:
         sink = run.inference.spec.sink
@@ -298,7 +307,7 @@ class RunController:
         _log_failure(run, result, None if due is None else due - now)
         if due is None:
             if not self.draining and (remote := forget_remote(inference)) is not None:
-                self._tasks.cancel_remote(remote)
+                self._cancel_remote(remote)
             self._end(inference, InferenceState.FAILED, result)
         else:
             inference.state = InferenceState.BACKOFF

@@ -12,7 +12,17 @@ from beacon_router.service.timers import Timers
 class RunMonitor:
     """The observer of one run. `limit_s`: how long it may run."""
 
-    __slots__ = ("_clock", "_expire", "_limit_s", "_run", "_time_out", "_timers", "detached", "run_id")
+    __slots__ = (
+        "_cancel",
+        "_clock",
+        "_expire",
+        "_limit_s",
+        "_run",
+        "_time_out",
+        "_timers",
+        "detached",
+        "run_id",
+    )
 
     def __init__(
         self,
@@ -22,12 +32,14 @@ class RunMonitor:
         clock: Clock,
         time_out: Callable[[Run, float], None],
         expire: Callable[[Run], None],
+        cancel: Callable[[RemoteRun], None],
     ) -> None:
         self._limit_s = limit_s
         self._timers = timers
         self._clock = clock
         self._time_out = time_out
         self._expire = expire
+        self._cancel = cancel
         self._run: Run | None = None
         self.run_id: str | None = None
         self.detached = False
@@ -76,6 +88,10 @@ class RunMonitor:
             run.probes_start = False
             run.inference.progress = progress
             run.inference.notify_observers()
+
+    def not_cancelled(self, run_id: str) -> None:
+        if self._run is not None:
+            self._cancel(RemoteRun(backend=self._run.start.backend, run_id=run_id))
 
     def _limit(self, run: Run) -> None:
         due = self._clock.now() + self._limit_s

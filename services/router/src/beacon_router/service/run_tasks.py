@@ -8,13 +8,15 @@ from contextvars import Context
 import structlog
 
 from beacon_contracts.inference import RemoteRun
-from beacon_lifecycle import TaskSet
+from beacon_lifecycle import Clock, TaskSet
 from beacon_router.backends import Backend, BackendError, BackendResult
 from beacon_router.backends.types import RemoteControl
 from beacon_router.service.failures import internal_error
 from beacon_router.service.inference import Run
 
 log = structlog.get_logger(__name__)
+
+CANCEL_AGAIN_AFTER_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
 class RunTasks:
@@ -24,8 +26,10 @@ class RunTasks:
         self,
         backends: Mapping[str, Backend],
         ended: Callable[[Run, BackendResult | BackendError], None],
+        clock: Clock,
     ) -> None:
         self._backends = backends
+        self._clock = clock
         self._ended = ended
         self._tasks = TaskSet("runs")
         self._running: dict[Run, asyncio.Task[None]] = {}
@@ -57,10 +61,11 @@ class RunTasks:
         return True
 
     def cancel_remote(self, remote: RemoteRun) -> None:
-        """Cancel a run at its provider that no task follows."""
+        """Cancel a run at its provider that no task follows. Repeated for a while if the provider fails."""
         backend = self._backends.get(remote.backend)
         if backend is not None and backend.remote is not None:
-            self._tasks.spawn(f"cancel {remote.run_id}", _cancel(backend.remote, remote), context=Context())
+            cancelling = self._cancel(backend.remote, remote)
+            self._tasks.spawn(f"cancel {remote.run_id}", cancelling, context=Context())
 
     async def drain(self, grace_s: float) -> list[Run]:
         """Wait for the runs to end; those that have not ended in time are returned."""
@@ -69,6 +74,18 @@ class RunTasks:
 
     async def close(self) -> None:
         await self._tasks.close()
+
+    async def _cancel(self, control: RemoteControl, remote: RemoteRun) -> None:
+        reason = ""
+        for pause_s in (0.0, *CANCEL_AGAIN_AFTER_S):
+            await self._clock.sleep(pause_s)
+            try:
+                await control.cancel(remote.run_id)
+            except BackendError as error:
+                reason = error.message
+            else:
+                return
+        log.warning("remote_run_not_cancelled", backend=remote.backend, run_id=remote.run_id, reason=reason)
 
     async def _perform(self, run: Run) -> None:
         spec, backend = run.inference.spec, run.start.backend
@@ -87,12 +104,3 @@ class RunTasks:
             result = internal_error(error)
         if self._running.pop(run, None) is not None:
             self._ended(run, result)
-
-
-async def _cancel(control: RemoteControl, remote: RemoteRun) -> None:
-    try:
-        await control.cancel(remote.run_id)
-    except BackendError as error:
-        log.warning(
-            "remote_cancel_failed", backend=remote.backend, run_id=remote.run_id, reason=error.message
-        )

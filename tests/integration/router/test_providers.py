@@ -1,0 +1,337 @@
+"""Providers that answer slowly, wrongly or without an end, at each stage of a run; the files of results."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from yarl import URL
+
+from beacon_config.mappings import POLLING_PRESETS, PollingMapping
+from beacon_config.topology import BackendConfig
+from beacon_contracts.inference import RunProgress
+from beacon_files import open_store
+from beacon_lifecycle import Clock, SystemClock
+from beacon_router.backends import BackendClient, BackendError, BackendResult
+from beacon_router.backends.output_urls import OutputUrls
+from beacon_router.backends.polling import PollingApi
+from beacon_router.backends.registry import headers_of
+from beacon_router.backends.remote_backend import CallTimeouts, RemoteBackend
+from beacon_router.backends.wire import AccessCheck, BackendWire, FileRules
+from tests.fixtures.waiting import patience, until
+from tests.integration.router.backend_calls import NO_FILES, open_client, spec_of
+from tests.integration.router.backend_calls import backend_at as single_call_at
+from tests.integration.router.raw_server import Connection, Server, server_that
+from tests.integration.router.test_response_limits import (
+    CHUNKED,
+    ENDLESS,
+    ENDLESS_NAMES,
+    MAX_MEMORY_BYTES,
+    bounded_memory,
+    repeating,
+)
+
+CALL = spec_of("r-1", "owner/model", b'{"prompt":"Why?"}')
+SUBMIT, STATUS, RESULT, CANCEL = "post /x", "get /status/1", "get /result/1", "post /cancel/1"
+MAPPING = PollingMapping(
+    submit_path="/x", status_path="/status/{id}", result_path="/result/{id}", cancel_path="/cancel/{id}"
+)
+ANSWERS: dict[str, Any] = {
+    SUBMIT: {"id": "1"},
+    STATUS: {"status": "completed"},
+    RESULT: {"output": "yes"},
+    CANCEL: {},
+}
+STAGES = pytest.mark.parametrize("stage", [SUBMIT, STATUS, RESULT], ids=["submit", "status", "result"])
+SHORT = CallTimeouts(submit_s=0.2, poll_s=0.2, result_s=0.2, cancel_s=0.2)
+
+
+@dataclass
+class Observed:
+    """What a backend reports of its run."""
+
+    run_id: str | None = None
+    detached: bool = False
+    name: str | None = None
+    progress: RunProgress | None = None
+    left: list[str] = field(default_factory=list)
+
+    def submitting(self) -> None: ...
+
+    def waiting(self) -> None: ...
+
+    def running(self) -> None: ...
+
+    def named(self, run_id: str) -> None:
+        self.name = run_id
+
+    def progressed(self, progress: RunProgress) -> None:
+        self.progress = progress
+
+    def not_cancelled(self, run_id: str) -> None:
+        self.left.append(run_id)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[BackendClient]:
+    async with open_client() as opened:
+        yield opened
+
+
+def http(
+    body: Any, *, kind: str = "application/json", length: int | None = None, head: str = "200 OK"
+) -> bytes:
+    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    size = len(content) if length is None else length
+    return b"HTTP/1.1 %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+        head.encode(),
+        kind.encode(),
+        size,
+        content,
+    )
+
+
+@asynccontextmanager
+async def provider(answers: dict[str, Any], seen: list[str] | None = None) -> AsyncIterator[Server]:
+    """Each request gets the answer of its line: bytes as they are, nothing for None, else JSON.
+
+    Of several, the next one each time.
+    """
+
+    async def handler(connection: Connection) -> None:
+        while (line := await connection.request()) is not None:
+            asked = line.removesuffix(" http/1.1")
+            if seen is not None:
+                seen.append(asked)
+            answer = answers.get(asked, ANSWERS.get(asked))
+            if isinstance(answer, list):
+                answer = answer.pop(0) if len(answer) > 1 else answer[0]
+            if answer is None:
+                await asyncio.Event().wait()
+            await connection.send(answer if isinstance(answer, bytes) else http(answer))
+            if b"length: 9999" in (answer if isinstance(answer, bytes) else b""):
+                return
+
+    async with server_that(handler) as server:
+        yield server
+
+
+def backend_at(
+    url: str,
+    client: BackendClient,
+    *,
+    mapping: PollingMapping = MAPPING,
+    files: FileRules = NO_FILES,
+    timeouts: CallTimeouts = SHORT,
+    clock: Clock | None = None,
+) -> RemoteBackend:
+    clock = clock or SystemClock()
+    wire = BackendWire(
+        client, clock, files, access_check=AccessCheck(URL(url), {}), max_response_bytes=100_000
+    )
+    return RemoteBackend(PollingApi(URL(url), {}, mapping, wire), clock, wire.outputs, timeouts=timeouts)
+
+
+async def failed(backend: RemoteBackend, observed: Observed | None = None) -> BackendError:
+    async with patience("the call fails"):
+        with pytest.raises(BackendError) as raised:
+            await backend.run(CALL, observer=observed or Observed())
+    return raised.value
+
+
+@STAGES
+async def test_a_hang_ends_at_each_stage(stage: str, client: BackendClient, monkeypatch: Any) -> None:
+    monkeypatch.setattr("beacon_router.backends.remote_backend.POLL_PATIENCE_S", 0.0)
+    async with provider({stage: None}) as server:
+        error = await failed(backend_at(server.url, client))
+
+    assert error.code == ("submission_unanswered" if stage == SUBMIT else "run_timeout")
+    assert error.remote_alive == (stage != SUBMIT), "the next attempt continues the run"
+
+
+@STAGES
+async def test_a_page_in_place_of_json_names_the_cause(stage: str, client: BackendClient) -> None:
+    page = http(b"<html>502 Bad Gateway</html>", kind="text/html")
+    async with provider({stage: page}) as server:
+        error = await failed(backend_at(server.url, client))
+
+    assert error.code == ("submission_unanswered" if stage == SUBMIT else "bad_payload")
+    assert "not JSON (text/html, 28 bytes)" in error.message
+    assert not error.retryable
+
+
+@STAGES
+async def test_a_body_that_is_shorter_than_its_length_is_not_a_result(
+    stage: str, client: BackendClient, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("beacon_router.backends.remote_backend.POLL_PATIENCE_S", 0.0)
+    async with provider({stage: http(ANSWERS[stage], length=9999)}) as server:
+        error = await failed(backend_at(server.url, client))
+
+    assert error.code == ("submission_unanswered" if stage == SUBMIT else "connection_lost")
+
+
+@STAGES
+@pytest.mark.parametrize(("start", "unit"), ENDLESS, ids=ENDLESS_NAMES)
+async def test_an_endless_answer_fails_in_bounded_memory(
+    start: bytes, unit: bytes, stage: str, client: BackendClient, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("beacon_router.backends.remote_backend.POLL_PATIENCE_S", 0.0)
+    endless = repeating(start, unit)
+    lines = list(ANSWERS)[: list(ANSWERS).index(stage)]
+
+    async def handler(connection: Connection) -> None:
+        for line in lines:
+            if connection.number <= len(lines):
+                assert await connection.request() is not None
+                await connection.send(http(ANSWERS[line]))
+        await endless(connection)
+
+    async with server_that(handler) as server:
+        backend = backend_at(server.url, client, timeouts=CallTimeouts())
+        with bounded_memory(MAX_MEMORY_BYTES):
+            error = await failed(backend)
+        await until(lambda: server.open == 0, "the connections are closed")
+
+    assert error.code in ("bad_payload", "connection_lost", "submission_unanswered")
+
+
+async def test_endless_progress_needs_bounded_memory(client: BackendClient) -> None:
+    """Of a dialect with one call: it ends with the connection or with its run timeout."""
+    head = CHUNKED.replace(b"\r\n\r\n", b"\r\ncontent-type: application/x-ndjson\r\n\r\n")
+    report = b'{"progress":0.5,"message":"step"}%b\n' % (b" " * 4_000)
+    async with server_that(repeating(head, b"%x\r\n%b\r\n" % (len(report), report))) as server:
+        backend = single_call_at("modal", server.url, client)
+        observed = Observed()
+        with bounded_memory(MAX_MEMORY_BYTES), pytest.raises(BackendError, match="connection_lost"):
+            await backend.run(CALL, observer=observed)
+
+    assert observed.progress == RunProgress(percent=50.0, message="step")
+
+
+async def test_a_state_that_is_not_configured_fails_with_its_word(client: BackendClient) -> None:
+    async with provider({STATUS: {"status": "EXPLODED"}}) as server:
+        error = await failed(backend_at(server.url, client))
+
+    assert error.code == "bad_payload"
+    assert "'EXPLODED'" in error.message
+
+
+async def test_one_lost_poll_says_nothing_about_the_run(client: BackendClient) -> None:
+    polls = [http({}, head="502 Bad Gateway"), http(b"<html>", kind="text/html"), {"status": "completed"}]
+    async with provider({STATUS: polls}) as server:
+        observed = Observed()
+        result = await backend_at(server.url, client).run(CALL, observer=observed)
+
+    assert result.output == b'{"output":"yes"}'
+    assert observed.name == "1"
+
+
+class ImpatientClock(SystemClock):
+    """Records the pauses and skips them."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(round(seconds, 3))
+        await asyncio.sleep(0)
+
+
+async def test_polls_wait_longer_each_time_and_as_long_as_the_provider_asks(client: BackendClient) -> None:
+    busy = http({}, head="429 Too Many Requests\r\nretry-after: 30")
+    running = {"status": "running"}
+    clock = ImpatientClock()
+    async with provider({STATUS: [running, running, busy, running, {"status": "completed"}]}) as server:
+        await backend_at(server.url, client, clock=clock).run(CALL, observer=Observed())
+
+    assert clock.pauses == [0.2, 0.28, 0.392, 30.0, 0.768]
+
+
+async def test_a_run_that_cannot_be_cancelled_is_reported(client: BackendClient) -> None:
+    """The router repeats the cancel: the run is paid for."""
+    answers = {STATUS: {"status": "running"}, CANCEL: http({}, head="503 Service Unavailable")}
+    async with provider(answers) as server:
+        observed = Observed()
+        run = asyncio.ensure_future(backend_at(server.url, client).run(CALL, observer=observed))
+        await until(lambda: observed.name, "it has begun")
+        run.cancel()
+        async with patience("the call ends"):
+            await asyncio.wait([run])
+
+    assert observed.left == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "state", "expected"),
+    [
+        ("replicate", {"status": "failed", "error": "CUDA out of memory"}, "CUDA out of memory"),
+        (
+            "runpod",
+            {
+                "status": "FAILED",
+                "error": '{"error_type": "x", "error_message": "no CUDA", "error_traceback": "…"}',
+            },
+            "no CUDA",
+        ),
+        ("runpod", {"status": "FAILED", "error": "no weights"}, "no weights"),
+        (
+            "fal",
+            {"status": "COMPLETED", "error": "runner lost", "error_type": "runner_disconnected"},
+            "runner lost",
+        ),
+    ],
+)
+async def test_the_error_of_a_provider_reaches_the_user(
+    preset: str, state: dict[str, Any], expected: str, client: BackendClient
+) -> None:
+    base = "/owner/model/requests/1"
+    answers = {
+        "replicate": {"post /predictions": {"id": "1"}, "get /predictions/1": state},
+        "runpod": {"post /run": {"id": "1"}, "get /status/1": state},
+        "fal": {"post /owner/model": {"response_url": base}, f"get {base}/status?logs=1": state},
+    }
+    async with provider(answers[preset]) as server:
+        if preset == "fal":
+            answers[preset]["post /owner/model"] = {"response_url": server.url + base}
+        error = await failed(backend_at(server.url, client, mapping=POLLING_PRESETS[preset]))
+
+    assert (error.code, error.message, error.retryable) == ("backend_error", expected, False)
+
+
+@pytest.mark.parametrize(
+    ("preset", "scheme"), [("replicate", "Bearer"), ("runpod", "Bearer"), ("fal", "Key")]
+)
+def test_a_key_is_sent_as_the_provider_expects(preset: str, scheme: str) -> None:
+    document = {
+        "dialect": "async",
+        "preset": preset,
+        "url": "http://x",
+        "models": ["m"],
+        "api_key_env": "KEY",
+    }
+    config = BackendConfig.model_validate(document)
+
+    assert headers_of("gpu", config, {"KEY": "secret-1"}) == {"authorization": f"{scheme} secret-1"}
+
+
+async def test_a_result_by_url_is_kept_as_a_file(client: BackendClient, tmp_path: Path) -> None:
+    """Replicate's files are on hosts of their own, and expire within an hour."""
+    picture = http(b"\x89PNG\r\n\x1a\npicture", kind="image/png")
+    async with provider({"get /out.png": picture}) as delivery:
+        state = {"status": "succeeded", "output": [f"{delivery.url}/out.png"], "error": None}
+        answers = {"post /predictions": {"id": "1", "status": "starting"}, "get /predictions/1": state}
+        async with provider(answers) as server:
+            host = URL(delivery.url).authority
+            urls = OutputUrls(client, URL(server.url), [host], headers={"authorization": "Bearer secret"})
+            files = FileRules(open_store(str(tmp_path)), 1_000_000, urls=urls)
+            backend = backend_at(server.url, client, mapping=POLLING_PRESETS["replicate"], files=files)
+            result: BackendResult = await backend.run(CALL, observer=Observed())
+
+    (file,) = result.files
+    assert (file.name, file.content_type) == ("out.png", "image/png")
+    assert orjson.loads(result.output)[0]["file"] == file.id
