@@ -1,15 +1,19 @@
-"""A route whose function takes the request and returns the response."""
+"""A route whose function takes the request and returns the response, which may be any ASGI application."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 
 class PlainRoute(APIRoute):
-    """There are no parameters to resolve: FastAPI documents the route, and calls its function directly."""
+    """Without parameters to resolve: FastAPI documents the route, and its function is called directly."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        return cast("Callable[[Request], Coroutine[Any, Any, Response]]", self.endpoint)
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **{**options, "response_model": None})
+        self.app = self._respond
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self.endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _CLOSE = {"connection": "close"}
@@ -126,6 +127,18 @@ class _LimitedBody:
         most = self._received + self._limits.max_bytes * _DISCARD_FACTOR
         while not self._complete and self._received < most:
             await self._next(deadline)
+
+
+async def read_body(receive: Receive) -> bytearray:
+    """The whole body, of which no copy is kept. Raises ClientDisconnect if it does not arrive completely."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
 
 
 async def discard_body(scope: Scope, receive: Receive, max_bytes: int, timeout_s: float) -> None:

@@ -6,7 +6,7 @@ import orjson
 from starlette.requests import Request
 
 from beacon_http.problems import HttpProblemError
-from beacon_http.request_body import content_length
+from beacon_http.request_body import content_length, read_body
 from beacon_router.service.errors import MemoryFullError
 from beacon_router.service.inference_store import InferenceStore
 
@@ -27,10 +27,7 @@ class BodyReader:
             raise MemoryFullError("the memory for inputs is full", RETRY_AFTER_S)
         self._store.arriving_bytes += reserved
         try:
-            body = bytearray()
-            async for piece in request.stream():  # `body()` would keep a copy until the response has ended
-                body += piece
-            return body
+            return await read_body(request.receive)
         finally:
             self._store.arriving_bytes -= reserved
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from beacon_http.disconnect import ended_on_disconnect
@@ -24,18 +23,17 @@ from beacon_router.service.streams import StreamSink
 STATE_EVERY_S = 2.0
 MEDIA_TYPE = "text/event-stream"
 KEEP_ALIVE = b": running\n\n"
+_HEADERS = ((b"content-type", b"text/event-stream; charset=utf-8"),)
 
 
 def accepts_events(scope: Scope) -> bool:
     return any(name == b"accept" and MEDIA_TYPE.encode() in value for name, value in scope["headers"])
 
 
-class InferenceEvents(Response):
+class InferenceEvents:
     """A streamed response; it owns the inference, which is cancelled when the client disconnects."""
 
     def __init__(self, inference: Inference, dispatch: DispatchService, answers: InferenceAnswers) -> None:
-        super().__init__(media_type=MEDIA_TYPE, headers={"cache-control": "no-store"})
-        del self.headers["content-length"]
         self._inference = inference
         self._dispatch = dispatch
         self._answers = answers
@@ -46,7 +44,7 @@ class InferenceEvents(Response):
         try:
             with suppress(ClientDisconnect):
                 async with ended_on_disconnect(scope):
-                    await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                    await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                     await self._write(self._view(b"state"))
                     sink = self._inference.spec.sink
                     await (self._wait() if sink is None else self._pass_on(sink))

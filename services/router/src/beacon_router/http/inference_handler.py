@@ -4,7 +4,7 @@ import asyncio
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from beacon_contracts.inference import RemoteRun
 from beacon_http.connections import CONNECTION, TrackedConnection
@@ -38,7 +38,7 @@ class InferenceHandler:
         self._auth = auth
         self._bodies = bodies
 
-    async def submit(self, request: Request) -> Response:
+    async def submit(self, request: Request) -> ASGIApp:
         """Queue or join; responds when it has ended or the preferred wait has passed, or streams events."""
         self._auth.check(request.scope)
         events = accepts_events(request.scope)

@@ -56,6 +56,7 @@ def create_app(
         version="0.1.0",
         description="Durable, fair queueing of jobs for slow and scarce GPUs.",
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     for router in routers:
         app.router.routes.extend(router.routes)  # `include_router` adds a level of dispatch to every request

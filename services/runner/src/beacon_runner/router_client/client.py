@@ -70,7 +70,6 @@ class RouterClient:
         self._headers = {
             "authorization": f"Bearer {token}",
             "accept": "application/json",
-            "accept-encoding": "identity",
             "content-type": "application/json",
         }
         self._tasks = TaskSet("router-client")

@@ -110,7 +110,11 @@ class RouterTransport:
             connector = aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=DNS_CACHE_S
             )
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("accept-encoding", "user-agent"),
+            )
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s, sock_read=idle_s)
         return self._session.request(
             method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False, timeout=timeout

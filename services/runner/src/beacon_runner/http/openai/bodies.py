@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from beacon_contracts.ids import UserId
 from beacon_http.problems import HttpProblemError
-from beacon_http.request_body import content_length, discard_body
+from beacon_http.request_body import content_length, discard_body, read_body
 from beacon_runner.application.request_memory import NoRequestMemoryError, RequestMemory, ReservedMemory
 
 DISCARD_TIMEOUT_S = 2.0
@@ -28,14 +28,11 @@ class ChatBodies:
             # A client that is still sending does not read the response.
             await discard_body(request.scope, request.receive, self._max_bytes, DISCARD_TIMEOUT_S)
             raise
-        body = bytearray()
         try:
-            async for piece in request.stream():  # `body()` would keep a copy until the response has ended
-                body += piece
+            return await read_body(request.receive), memory
         except BaseException:
             memory.release()
             raise
-        return body, memory
 
 
 def json_object(body: bytearray) -> dict[str, Any]:

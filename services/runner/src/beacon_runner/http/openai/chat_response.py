@@ -5,7 +5,6 @@ from typing import Final
 
 import orjson
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from beacon_contracts.inference import InferenceState, InferenceView
@@ -29,7 +28,7 @@ _QUEUED = (InferenceState.QUEUED, InferenceState.BACKOFF)
 _EVENT_STREAM: Final = b"text/event-stream; charset=utf-8"
 
 
-class ChatResponse(Response):
+class ChatResponse:
     """Runs the request while it is sent; a client that disconnects cancels it."""
 
     def __init__(
@@ -40,7 +39,6 @@ class ChatResponse(Response):
         stream: bool,
         include_usage: bool,
     ) -> None:
-        super().__init__()
         self._opened = run
         self._run: InteractiveRun
         self._streams = stream

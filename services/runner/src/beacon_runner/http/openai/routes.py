@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from beacon_contracts.accounts import Scope
 from beacon_http.plain_route import PlainRoute
@@ -116,7 +117,7 @@ def openai_routes(
 ) -> APIRouter:
     routes = APIRouter(prefix=PREFIX, tags=["openai"])
 
-    async def create_chat_completion(request: Request) -> Response:
+    async def create_chat_completion(request: Request) -> ASGIApp:
         principal = await keys.require(request.scope, Scope.USER)
         body, memory = await bodies.read(request, principal.user)
         try:
