@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import httpx
 import pytest
 
 from tests.acceptance.tiers.users import UserFactory
+from tests.fixtures.module_process import ModuleProcess
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack, running_stack
 from tests.fixtures.waiting import PATIENCE_S, eventually
@@ -40,15 +39,13 @@ def second_worker(stack: RunningStack, tmp_path: Path) -> Iterator[None]:
         "BEACON_RUNNER_PORT": "0",
         "BEACON_RUNNER_READY_FILE": str(ready),
     }
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "beacon_runner", "worker"], env={**os.environ, **environment}
-    )
+    log = tmp_path / "worker.log"
+    worker = ModuleProcess("beacon_runner", "worker", environment=os.environ | environment, log_file=log)
     try:
         eventually(ready.exists, "the second worker is ready")
         yield
     finally:
         worker.kill()
-        worker.wait()
 
 
 @pytest.fixture

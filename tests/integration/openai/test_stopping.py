@@ -12,12 +12,13 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
+from tests.fixtures.module_process import ModuleProcess
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
+from tests.fixtures.runner_process import KEYS, api_process, command
 from tests.fixtures.waiting import PATIENCE_S, patience, until
 from tests.integration.openai.test_chat import MESSAGES
 from tests.integration.router.raw_server import Connection, server_that
-from tests.integration.runner_api.test_process import KEYS, api_process, command
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 CHUNK = (
@@ -49,7 +50,7 @@ class SlowBackend:
 class System:
     gpu: SlowBackend
     url: str
-    api: asyncio.subprocess.Process
+    api: ModuleProcess
     router: Router
 
 
@@ -95,7 +96,7 @@ async def test_a_stream_outlives_the_stop_of_its_api(
         async with client_of(running) as client:
             stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
             assert (await anext(stream)).choices[0].delta.content == "one"
-            running.api.send_signal(signal.SIGTERM)
+            running.api.send(signal.SIGTERM)
 
             async def refuses() -> bool:
                 async with httpx.AsyncClient(base_url=running.url, verify=NO_TLS) as http:
@@ -111,10 +112,10 @@ async def test_a_stream_outlives_the_stop_of_its_api(
             async with client_of(running) as late:
                 with pytest.raises(openai.APIConnectionError):
                     await late.chat.completions.create(model="chat", messages=MESSAGES)
-            assert running.api.returncode is None
+            assert running.api.exit_code is None
             running.gpu.finish.set()
             assert await rest_of(stream) == " two"
-        assert await running.api.wait() == 0
+        assert await asyncio.to_thread(running.api.wait) == 0
         assert running.gpu.calls == 1
 
 

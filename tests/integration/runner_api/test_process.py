@@ -1,11 +1,7 @@
 """The API as a process: start, stop, kill during its work."""
 
 import asyncio
-import os
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
 
@@ -13,60 +9,13 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import decode_job_id
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.users import PostgresUsers
-from tests.fixtures.waiting import PATIENCE_S, patience, until
+from tests.fixtures.runner_process import KEYS, api_process, command
+from tests.fixtures.waiting import PATIENCE_S, patience
 from tests.integration.runner_api.harness import GENERATION
 from tests.integration.runner_store.harness import StoreHarness
-
-CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
-KEYS = {
-    "BEACON_BOOTSTRAP_USER_KEY": new_api_key(),
-    "BEACON_BOOTSTRAP_ADMIN_KEY": new_api_key(),
-}
-
-
-async def command(role: str, **environment: str) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "beacon_runner",
-        role,
-        env={**os.environ, **environment},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    return process.returncode or 0, output.decode()
-
-
-@asynccontextmanager
-async def api_process(
-    database_url: str, redis_url: str, folder: Path, **more: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    ready = folder / "url"
-    environment = {
-        "DATABASE_URL": database_url,
-        "REDIS_URL": redis_url,
-        "BEACON_CONFIG": str(CONFIG),
-        "BEACON_SERVICE_TOKEN": "service-token",
-        "BEACON_RUNNER_PORT": "0",
-        "BEACON_RUNNER_READY_FILE": str(ready),
-        **more,
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "beacon_runner", "api", env={**os.environ, **environment}
-    )
-    try:
-        await until(lambda: ready.exists() or process.returncode is not None, "the api serves")
-        assert process.returncode is None, "the api ended instead of starting"
-        yield process, ready.read_text(encoding="utf-8")
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 def client(url: str) -> httpx.AsyncClient:
@@ -126,9 +75,9 @@ async def test_sigterm_answers_open_requests_and_exits_with_0(
         async with client(url) as http:
             assert (await http.get("/readyz")).status_code == 200
             assert (await http.post("/api/v1/jobs", json=GENERATION)).status_code == 202
-        process.send_signal(signal.SIGTERM)
+        process.send(signal.SIGTERM)
         async with patience("the api ends"):
-            assert await process.wait() == 0
+            assert await asyncio.to_thread(process.wait) == 0
 
 
 async def test_an_endless_head_is_refused(database_url: str, redis_url: str, tmp_path: Path) -> None:
