@@ -2,7 +2,10 @@
 
 import asyncio
 import hashlib
+import re
+import sys
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -10,6 +13,7 @@ import pytest
 
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_files import open_store
+from tests.fixtures.file_stores import REGION
 from tests.fixtures.router import Router, router_config, start_router
 from tests.fixtures.waiting import until
 from tests.integration.router.raw_server import Connection, Server, server_that
@@ -17,6 +21,7 @@ from tests.integration.router.raw_server import Connection, Server, server_that
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8_000
 LARGE = PNG * 10  # 20 MB
 TOGETHER = 20
+BUCKET = "files"
 
 
 async def answer(connection: Connection) -> None:
@@ -118,6 +123,81 @@ async def test_a_router_killed_during_a_transfer_leaves_no_object(tmp_path: Path
         async with start_router(config, BEACON_FILES_URL=str(tmp_path)) as router:
             view = await router.infer("r-1", fence=1)
     assert await stored(tmp_path) == {view.files[0].object: PNG}
+
+
+async def test_an_object_store_killed_during_a_transfer_charges_no_attempt(
+    tmp_path: Path, unused_tcp_port: int
+) -> None:
+    """Its unfinished upload is lost with it; the work waits, and is run again when the store is back."""
+    begun, finish = asyncio.Event(), asyncio.Event()
+
+    async def halfway(connection: Connection) -> None:
+        while (line := await connection.request()) is not None:
+            data = b"ok" if "/healthz" in line else LARGE
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: %d\r\n\r\n"
+            await connection.send(head % len(data) + data[: len(LARGE) // 2])
+            if data is LARGE:
+                begun.set()
+                await finish.wait()
+                await connection.send(LARGE[len(LARGE) // 2 :])
+
+    environment = s3_environment(unused_tcp_port)
+    async with server_that(halfway) as server, AsyncExitStack() as stores:
+        s3 = await stores.enter_async_context(s3_server(unused_tcp_port))
+        async with start_router(config_of(server), **environment) as router:
+            running = asyncio.ensure_future(router.infer("r-1", model="large"))
+            await begun.wait()
+            s3.kill()
+            await s3.wait()
+            finish.set()
+            await stores.enter_async_context(s3_server(unused_tcp_port))
+            view = await running
+        objects = await s3_objects(unused_tcp_port)
+    assert (view.state, len(view.tries)) == (InferenceState.COMPLETED, 1)
+    assert objects == [(f"beacon/{view.files[0].object}", len(LARGE))]
+
+
+def s3_environment(port: int) -> dict[str, str]:
+    return {
+        "BEACON_FILES_URL": f"s3://{BUCKET}/beacon",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_ALLOW_HTTP": "true",
+    }
+
+
+@asynccontextmanager
+async def s3_server(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process with an S3 API and an empty bucket."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        await until(lambda: has_bucket(port), "the S3 API serves")
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def has_bucket(port: int) -> bool:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        try:
+            return (await http.put(f"http://127.0.0.1:{port}/{BUCKET}")).is_success
+        except httpx.TransportError:
+            return False
+
+
+async def s3_objects(port: int) -> list[tuple[str, int]]:
+    """The names and sizes of all objects."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        listing = (await http.get(f"http://127.0.0.1:{port}/{BUCKET}", params={"list-type": 2})).text
+    found = re.findall("<Key>(.+?)</Key>.*?<Size>(.+?)</Size>", listing, re.DOTALL)
+    return [(name, int(size)) for name, size in found]
 
 
 async def test_memory_does_not_grow_with_the_size_of_files(server: Server, tmp_path: Path) -> None:

@@ -278,7 +278,16 @@ def test_all_errors_are_reported_together(copy: Copy) -> None:
         ('http = { path = "v1" }', "backends.us-1.http.path: 'v1' is not a path: it begins with /"),
         ('proxy = "socks5://a:1"', "backends.us-1.proxy: is neither an address that begins with http"),
         ('http = { output = "a[" }', "backends.us-1.http.output: is not a JMESPath expression: "),
+        (
+            'http = { output = "a.nofun(b)" }',
+            "backends.us-1.http.output: uses nofun(), which is not a function",
+        ),
         ('http = { request = { a = { b = "x(" } } }', "backends.us-1.http.request: a.b is not a JMESPath"),
+        ('http = { request = { a = "prompt" } }', "backends.us-1.http.request: a uses prompt; a request is"),
+        (
+            'http = { request = { a = "[input.b, inputs[0].c]" } }',
+            "backends.us-1.http.request: a uses inputs; a request is",
+        ),
         ('http = { ouput = "a" }', "backends.us-1.http.ouput: is not a known key (misspelled?)"),
         ("http = {}", "backends.us-1: has http, but its dialect is modal"),
         ('headers = { "a b" = "x" }', "backends.us-1.headers: 'a b' is not the name of a header"),
@@ -291,6 +300,21 @@ def test_all_errors_are_reported_together(copy: Copy) -> None:
 def test_unusable_backend_settings_are_named_by_their_key(copy: Copy, keys: str, expected: str) -> None:
     errors = copy.errors('dialect = "modal"\n', f'dialect = "modal"\n{keys}\n')
     assert any(line.startswith(expected) for line in errors), errors
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "input.image.prompt",
+        "input.list[?a > `1`].b | [0]",
+        "[input.list[*].prompt, params.options.*.x][]",
+        "{a: model, b: request_id, c: sort_by(context.step, &size)}",
+        "not_null(input.text, 'none') || !params.flag && @",
+    ],
+)
+def test_fields_of_a_source_have_any_name(copy: Copy, expression: str) -> None:
+    mapping = f'dialect = "http"\nhttp = {{ request = {{ a = "{expression}" }} }}\n'
+    load_config(copy.write('dialect = "modal"\n', mapping), {})
 
 
 def test_files_are_relative_to_the_configuration(copy: Copy) -> None:

@@ -3,19 +3,10 @@
 import re
 from typing import Annotated, Any, Literal, Self
 
-import jmespath
-from jmespath.exceptions import JMESPathError
 from pydantic import AfterValidator, Field, model_validator
 
+from beacon_config.expressions import checked_expression, checked_request_expression
 from beacon_config.section import Section
-
-
-def _expression(text: str) -> str:
-    try:
-        jmespath.compile(text)
-    except JMESPathError as error:
-        raise ValueError(f"is not a JMESPath expression: {str(error).splitlines()[0]}") from error
-    return text
 
 
 def _request_mapping(mapping: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +18,7 @@ def _request_mapping(mapping: dict[str, Any]) -> dict[str, Any]:
 def _check_request_value(value: Any, path: str) -> None:
     if isinstance(value, str):
         try:
-            _expression(value)
+            checked_request_expression(value)
         except ValueError as error:
             raise ValueError(f"{path} {error}") from None
     elif isinstance(value, dict):
@@ -42,7 +33,7 @@ def _check_request_value(value: Any, path: str) -> None:
         )
 
 
-Expression = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(_expression)]
+Expression = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(checked_expression)]
 
 
 RequestMapping = Annotated[dict[str, Any], AfterValidator(_request_mapping)]
