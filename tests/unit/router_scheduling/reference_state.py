@@ -57,6 +57,8 @@ class Running:
     queue_region: str
     charged_s: float
     needs_load: bool
+    room_at: float
+    started: float
 
 
 @dataclass(slots=True, eq=False)
@@ -182,15 +184,24 @@ class ReferenceState:
         model = waiting.request.model
         needs_load = model not in machine.loaded
         others = [one for one in machine.runs.values() if one.loading and one.request.model == model]
-        ready = now
+        ready = room_at = now
         if needs_load:
-            ready += machine.loads_s.of(model)
+            ready = self._room_at(machine, model, now) + machine.loads_s.of(model)
         elif others:
-            ready = max(now, min(one.ends - one.charged_s for one in others))
+            first = min(others, key=lambda one: one.ends - one.charged_s)
+            ready, room_at = max(now, first.ends - first.charged_s), first.room_at
         run_s = machine.runs_s.of_size(model, waiting.request.size)
-        loading = needs_load or bool(others)
         run = Running(
-            waiting.request, start.backend, now, ready + run_s, loading, waiting.region, run_s, needs_load
+            request=waiting.request,
+            backend=start.backend,
+            began=now,
+            ends=ready + run_s,
+            loading=needs_load or bool(others),
+            queue_region=waiting.region,
+            charged_s=run_s,
+            needs_load=needs_load,
+            room_at=room_at,
+            started=now,
         )
         self._charge(waiting.region, waiting.request, run_s)
         del self.waiting[start.id]
@@ -207,11 +218,13 @@ class ReferenceState:
     ) -> Running:
         run = self.running.pop(request)
         machine = self.machines[run.backend]
+        for other in self._without_room(machine):
+            other.room_at = now
         del machine.runs[request]
         if machine.probe == request:
             machine.probe = None
         if load_s is not None and run.needs_load:
-            machine.loads_s.add(run.request.model, load_s)
+            machine.loads_s.add(run.request.model, max(0.0, load_s - (run.room_at - run.started)))
         if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
             took_s = now - run.began if run_s is None else run_s
             machine.runs_s.add(run.request.model, took_s, run.request.size)
@@ -227,12 +240,38 @@ class ReferenceState:
 
     def model_loaded(self, now: float, backend: str, model: str) -> None:
         machine = self.machines[backend]
-        self._touch(machine, model)
+        others = {run.request.model for run in machine.runs.values() if run.request.model != model}
+        if model in machine.loaded or len(others) < machine.spec.loaded_models:
+            self._touch(machine, model)
+        held = self._without_room(machine)
         for run in machine.runs.values():
-            if run.loading and run.request.model == model:
+            if run.loading and run.request.model == model and run not in held:
                 run.loading = False
                 run.began = now
                 run.ends = now + machine.runs_s.of_size(model, run.request.size)
+
+    @staticmethod
+    def _room_at(machine: Machine, model: str, now: float) -> float:
+        """When a model can be loaded: one that is in use is not evicted."""
+        others = {run.request.model for run in machine.runs.values()} - {model}
+        last_ends = sorted(
+            max(now, *(run.ends for run in machine.runs.values() if run.request.model == other))
+            for other in others
+        )
+        excess = len(others) - machine.spec.loaded_models
+        return now if excess < 0 else last_ends[excess]
+
+    @staticmethod
+    def _without_room(machine: Machine) -> list[Running]:
+        """The runs whose load waits for runs of other models that started earlier."""
+        runs = list(machine.runs.values())
+        return [
+            run
+            for place, run in enumerate(runs)
+            if run.loading
+            and len({one.request.model for one in runs[:place]} - {run.request.model})
+            >= machine.spec.loaded_models
+        ]
 
     def model_lost(self, backend: str, model: str | None) -> None:
         machine = self.machines[backend]

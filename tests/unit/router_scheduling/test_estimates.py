@@ -367,3 +367,59 @@ def test_of_a_burst_only_the_first_request_is_expected_again() -> None:
     (domain,) = (each for each in scheduler._state.domains if "a" in each.models)
 
     assert [request.user for _, request, _ in domain.arrivals] == ["bulk", "other"]
+
+
+def _two_slots() -> Scheduler:
+    """One of them runs model a, which is loaded."""
+    backend = BackendSpec("two-slots", "US", frozenset({"a", "b"}), slots=2)
+    scheduler = Scheduler(Topology((RegionSpec("US"),), (backend,), MODELS))
+    _submit(scheduler, "first")
+    scheduler.model_loaded(0.0, "two-slots", "a")
+    return scheduler
+
+
+def test_a_load_begins_when_the_runs_of_the_model_in_its_place_have_ended() -> None:
+    scheduler = _two_slots()
+    _submit(scheduler, "other model", "b")
+    _submit(scheduler, "behind", "b")
+
+    assert _p50(scheduler, "behind") == pytest.approx(10.0)  # the slot of the first
+    scheduler.finished(30.0, RequestId("first"), Outcome.COMPLETED)
+    scheduler.next(30.0)
+    for number in range(2):
+        _submit(scheduler, f"last {number}", "b")
+    assert _p50(scheduler, "last 0", now=30.0) == pytest.approx(2.0 + 10.0), "the load begins now"
+
+
+def test_the_wait_for_room_is_no_part_of_the_load_time() -> None:
+    scheduler = _two_slots()
+    _submit(scheduler, "other model", "b")
+    scheduler.finished(30.0, RequestId("first"), Outcome.COMPLETED, run_s=10.0)
+    scheduler.finished(43.0, RequestId("other model"), Outcome.COMPLETED, load_s=33.0, run_s=10.0)
+
+    (backend,) = scheduler._state.backends.values()
+    assert backend.loads_s.of("b") == pytest.approx((2.0 + 3.0) / 2)
+
+
+def test_a_late_run_is_not_expected_to_have_ended() -> None:
+    """A long simulation is kept while little changes, but no longer than waits need it."""
+    scheduler = _scheduler()
+    for number in range(600):
+        _submit(scheduler, f"r{number}")
+    _submit(scheduler, "admin", rank=0)
+    assert _p50(scheduler, "admin") == pytest.approx(12.0)
+
+    assert _p50(scheduler, "admin", now=20.0) == pytest.approx(3.0)
+
+
+def test_requests_since_the_last_simulation_are_ahead_of_the_next_one() -> None:
+    scheduler = _scheduler()
+    for number in range(60):
+        _submit(scheduler, f"bulk {number}", user="bulk")
+    before = scheduler.snapshot(0.0).regions[0].by_user[4]["bulk"]["a"].next_s
+    for number in range(60, 80):
+        _submit(scheduler, f"bulk {number}", user="bulk")
+
+    after = scheduler.snapshot(0.01).regions[0].by_user[4]["bulk"]["a"].next_s
+
+    assert after - before == pytest.approx(20 * 10.0, rel=0.2)

@@ -1,7 +1,7 @@
 """What the scheduler knows of backends and regions: runs, loaded models, health."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ class RunningRequest:
         "needs_load",
         "queue",
         "request",
+        "room_at",
         "started",
     )
 
@@ -45,15 +46,23 @@ class RunningRequest:
         self.queue = queue
         """In which it waited: its user is charged in the region of the queue."""
         self.needs_load = request.model not in backend.loaded
-        loaded_at = backend.loaded_at(request.model, started)
-        self.loading = loaded_at is not None
+        shared = backend.load_of(request.model)
+        self.loading = self.needs_load or shared is not None
         """Its model is being loaded, for it or for an earlier run."""
+        self.room_at: float = started if shared is None else shared.room_at
+        """When the backend had room for its model, as far as is known."""
         self.limits = backend.limits
         """Those of which it holds a token."""
         self.began = started
         """When the run without the load began."""
         self.charged_s = backend.runs_s.of_size(request.model, request.size)
-        self.ends = (started if loaded_at is None else loaded_at) + self.charged_s
+        ready_at = started
+        if shared is not None:
+            ready_at = max(started, shared.ends - shared.charged_s)
+        elif self.needs_load:
+            ends = {run: run.ends for run in backend.runs.values()}
+            ready_at = backend.room_at(request.model, started, ends) + backend.loads_s.of(request.model)
+        self.ends: float = ready_at + self.charged_s
         """When it is expected to end."""
 
     def fork(self, backend: "BackendState", limits: tuple[Limit, ...]) -> "RunningRequest":
@@ -61,14 +70,20 @@ class RunningRequest:
         copy = RunningRequest.__new__(RunningRequest)
         copy.request, copy.backend, copy.limits = self.request, backend, limits
         copy.started, copy.began, copy.ends = self.started, self.began, self.ends
+        copy.room_at = self.room_at
         copy.needs_load, copy.loading = self.needs_load, self.loading
         copy.charged_s, copy.queue = self.charged_s, self.queue
         return copy
 
-    def likely_end(self, now: float) -> float:
-        """When a run that has taken this long already ends."""
-        model, size, runs_s = self.request.model, self.request.size, self.backend.runs_s
-        return max(self.ends, now + _LATE * runs_s.uncertainty(model, size) * runs_s.of_size(model, size))
+    def likely_end(self, now: float, before: "Mapping[RunningRequest, float]") -> float:
+        """When a run that has taken this long already ends. `before`: the ends of the runs that its backend
+        has started earlier."""
+        model, size, backend = self.request.model, self.request.size, self.backend
+        ends = self.ends
+        if self.loading:
+            ends = backend.room_at(model, self.room_at, before) + backend.loads_s.of(model) + self.charged_s
+        left_s = _LATE * backend.runs_s.uncertainty(model, size) * backend.runs_s.of_size(model, size)
+        return max(ends, now + left_s)
 
     def loaded(self, now: float) -> None:
         """Its model is loaded: what remains is the run."""
@@ -137,12 +152,37 @@ class BackendState:
             return min((run.ends for run in self.runs.values()), default=inf)
         return sorted(run.ends for run in self.runs.values())[excess] if self.slots else inf
 
-    def loaded_at(self, model: str, now: float) -> float | None:
-        """When a load is expected to end that a run of the model has to wait for; None: it begins now."""
+    def load_of(self, model: str) -> RunningRequest | None:
+        """The run whose load of this model is in progress, so that others of the model wait for it too."""
         if model not in self.loaded:
-            return now + self.loads_s.of(model)
+            return None
         loading = [run for run in self.runs.values() if run.loading and run.request.model == model]
-        return max(now, min(run.ends - run.charged_s for run in loading)) if loading else None
+        return min(loading, key=lambda run: run.ends - run.charged_s, default=None)
+
+    def room_at(self, model: str, now: float, ends: Mapping[RunningRequest, float]) -> float:
+        """When these runs leave room to load a model, not before `now`: a model in use is not evicted."""
+        in_use: dict[str, float] = {}
+        for run, end in ends.items():
+            if run.request.model != model:
+                in_use[run.request.model] = max(end, in_use.get(run.request.model, now))
+        excess = len(in_use) - self.spec.loaded_models
+        return now if excess < 0 else sorted(in_use.values())[excess]
+
+    def likely_ends(self, now: float) -> dict[RunningRequest, float]:
+        """When its runs end, as far as is known now."""
+        ends: dict[RunningRequest, float] = {}
+        for run in self.runs.values():
+            ends[run] = run.likely_end(now, ends)
+        return ends
+
+    def _without_room(self) -> list[RunningRequest]:
+        """The runs whose load has not begun, because earlier runs use other models."""
+        found, models = [], set[str]()
+        for run in self.runs.values():
+            if run.loading and len(models - {run.request.model}) >= self.spec.loaded_models:
+                found.append(run)
+            models.add(run.request.model)
+        return found
 
     @property
     def short_of(self) -> Limit | None:
@@ -190,7 +230,9 @@ class BackendState:
             self.loaded.append(model)
             self.region.holders[model][self] = None
 
-    def vacate(self, run: RunningRequest) -> None:
+    def vacate(self, now: float, run: RunningRequest) -> None:
+        for waiting in self._without_room():
+            waiting.room_at = now
         del self.runs[run.request.id]
         if self.probe == run.request.id:
             self.probe = None
@@ -211,10 +253,14 @@ class BackendState:
         loaded.append(model)
 
     def model_loaded(self, now: float, model: str) -> None:
-        """The model is loaded: what remains of the runs that waited for it is the run."""
-        self.touch(model)
+        """The model is loaded: what remains of the runs that waited for it is the run. The models of later
+        runs may have taken its place already."""
+        others = {run.request.model for run in self.runs.values()} - {model}
+        if model in self.loaded or len(others) < self.spec.loaded_models:
+            self.touch(model)
+        waiting = self._without_room()
         for run in self.runs.values():
-            if run.loading and run.request.model == model:
+            if run.loading and run.request.model == model and run not in waiting:
                 run.loaded(now)
         self.region.recheck_warm_waits(self.loaded)
 

@@ -69,7 +69,7 @@ def _region(
         failed=region.outcomes[Outcome.FAILED],
         cancelled=region.outcomes[Outcome.CANCELLED],
         by_model=dict(by_model),
-        work=_work(now, backends, here, runs, durations),
+        work=_work(now, backends, here, durations),
         by_rank=_by_rank(queues, estimator.tiers),
         estimated_wait={
             model: eta for model in models if (eta := estimator.of_new(now, model, region.name, lowest))
@@ -86,7 +86,6 @@ def _work(
     now: float,
     backends: list[BackendState],
     queues: list[RequestQueue],
-    runs: list[RunningRequest],
     durations: Durations,
 ) -> dict[str, WorkSnapshot]:
     waiting: Counter[str] = Counter()
@@ -94,9 +93,10 @@ def _work(
     left_s: dict[str, float] = defaultdict(float)
     for queue in queues:
         waiting[queue.model] += queue.size
-    for run in runs:
-        running[run.request.model] += 1
-        left_s[run.request.model] += run.likely_end(now) - now
+    for backend in backends:
+        for run, ends in backend.likely_ends(now).items():
+            running[run.request.model] += 1
+            left_s[run.request.model] += ends - now
     found = {}
     for model in sorted({model for backend in backends for model in backend.spec.models} | waiting.keys()):
         serving = [backend for backend in backends if model in backend.spec.models]

@@ -73,10 +73,10 @@ class Dispatcher:
         """When a wait that the policy decided on ends; infinity: none."""
         return min((each.wake_at for each in self._sets), default=inf)
 
-    def end(self, run: RunningRequest) -> None:
+    def end(self, now: float, run: RunningRequest) -> None:
         """A run ended: its slot and tokens are free."""
         del self.runs[run.request.id]
-        transitions.end(run)
+        transitions.end(now, run)
         run.backend.backend_set.changes += 1
         self._dirty[run.backend.region] = None
         for limit in run.limits:

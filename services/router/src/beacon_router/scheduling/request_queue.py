@@ -150,6 +150,11 @@ class RequestQueue:
     def waiting_of(self, user: str) -> int:
         return len(self._fifo(user))
 
+    def newer_of(self, user: str, seq: int) -> int:
+        """How many of the user arrived after the request of this number."""
+        fifo = self._fifo(user)
+        return len(fifo) - fifo.before(seq + 1) if fifo else 0
+
     def ahead(self, queued: QueuedRequest, user: str | None = None) -> int:
         """How many arrived before this request, of all users or of one."""
         if user is None:

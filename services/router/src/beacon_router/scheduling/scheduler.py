@@ -103,7 +103,7 @@ class Scheduler:
             raise UnknownRequestError(f"{request} does not run")
         backend, model = run.backend, run.request.model
         if load_s is not None and run.needs_load:
-            backend.loads_s.add(model, load_s)
+            backend.loads_s.add(model, max(0.0, load_s - (run.room_at - run.started)))
         if run_s is None and not run.loading:
             run_s = now - run.began
         if run_s is not None and outcome is Outcome.COMPLETED:
@@ -114,7 +114,7 @@ class Scheduler:
         shares.ended(shares.user_of(run.request), (run_s - run.charged_s) / run.request.weight)
         backend.region.outcomes[outcome] += 1
         self._dispatcher.durations_changed(model)
-        self._dispatcher.end(run)
+        self._dispatcher.end(now, run)
 
     # Backends and limits
 

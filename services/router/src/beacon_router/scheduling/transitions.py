@@ -22,8 +22,8 @@ def start(now: float, choice: Choice, number: int, shares: FairShares) -> Runnin
     return run
 
 
-def end(run: RunningRequest) -> None:
+def end(now: float, run: RunningRequest) -> None:
     """Release the slot and the tokens."""
-    run.backend.vacate(run)
+    run.backend.vacate(now, run)
     for limit in run.limits:
         limit.used -= 1

@@ -273,7 +273,7 @@ class RunController:
             self._breakers.succeeded(backend)
             if run.cold:
                 self._loading.discard((backend, model))
-                self._scheduler.model_loaded(now, backend, model)
+                self._scheduler.model_loaded(now - (outcome.measured_run_s or 0.0), backend, model)
             return
         if outcome.outcome is Outcome.FAILED:
             self._breakers.failed(backend, error)

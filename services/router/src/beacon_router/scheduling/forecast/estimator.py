@@ -13,10 +13,8 @@ from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
 from beacon_router.scheduling.snapshot import ForecastSnapshot, UserForecastSnapshot
 
-_FRESH_S, _FRESH_SHARE = 0.05, 0.05
-"""A simulation is valid for so long, and for such a share of the time and dispatches that it covers."""
-_LONG = 50
-"""A simulation of so many dispatches is costly."""
+_FRESH_S, _LONG = 0.05, 50
+"""A simulation of up to so many dispatches is valid for so long, a longer one for longer in proportion."""
 MAX_USER_PROBES = 256
 """Imagined requests in one simulation of users with waiting ones."""
 
@@ -69,7 +67,7 @@ class Estimator:
     ) -> list[dict[str, dict[str, UserForecastSnapshot]]]:
         """By rank, user and model what one more request of a user with waiting ones would wait, for at most
         so many users. Only of models that can run; without probes, of those for which requests wait."""
-        starts, probed = self._starts_by_user(now, region)
+        starts, probed, last_seqs = self._starts_by_user(now, region)
         models = {model for each in self._state.regions[region].sets for model in each.models}
         forecasts = {
             model: forecast for model in models if (forecast := self.forecast(now, model, region)) is not None
@@ -78,9 +76,10 @@ class Estimator:
         for rank, shares in enumerate(self._state.shares[region]):
             found.append({})
             for user, _ in shares.waiting.most_common(limit):
-                waiting = Counter[str]()
+                waiting, newer = Counter[str](), Counter[str]()
                 for queue in shares.queues_of(user):
                     waiting[queue.model] += queue.waiting_of(user)
+                    newer[queue.model] += queue.newer_of(user, last_seqs.get(queue.model, 0))
                 found[rank][user] = {
                     model: _next(
                         forecast.waits_s[rank],
@@ -88,6 +87,7 @@ class Estimator:
                         waiting[model],
                         starts[model, rank, user],
                         probed.get((model, rank, user)),
+                        newer=newer[model],
                     )
                     for model, forecast in forecasts.items()
                     if waiting[model] or (model, rank, user) in probed
@@ -96,19 +96,23 @@ class Estimator:
 
     def _starts_by_user(
         self, now: float, region: str
-    ) -> tuple[dict[NewRequest, list[float]], dict[NewRequest, float]]:
-        """In how many seconds waiting requests start, and probes."""
+    ) -> tuple[dict[NewRequest, list[float]], dict[NewRequest, float], dict[str, int]]:
+        """In how many seconds waiting requests start, and probes; and by model the newest request that the
+        probes are behind."""
         starts: dict[NewRequest, list[float]] = defaultdict(list)
         probed: dict[NewRequest, float] = {}
+        last_seqs: dict[str, int] = {}
         for domain in {each.domain for each in self._state.regions[region].sets}:
             for request, starts_at in self._simulation(now, domain).starts.items():
                 queued = self._queues.waiting.get(request)
                 if queued is not None and queued.queue.kind is QueueKind.MAIN:
                     user = queued.queue.shares.user_of(queued.request)
                     starts[queued.queue.model, queued.queue.rank, user].append(max(0.0, starts_at - now))
-            for probe, starts_at in self._probing(now, domain).probed.items():
+            probing = self._probing(now, domain)
+            last_seqs |= dict.fromkeys(domain.models, probing.last_seq)
+            for probe, starts_at in probing.probed.items():
                 probed[probe] = max(0.0, starts_at - now)
-        return starts, probed
+        return starts, probed, last_seqs
 
     def _pace_s(self, now: float, model: str, region: str) -> float:
         """As simulated, or of the slots or tokens that the model can use."""
@@ -128,7 +132,7 @@ class Estimator:
         """1 for the request that the policy would start next, of those that compete for the same backends."""
         queue = queued.queue
         for backend_set in queue.sets:
-            starts = self._simulation(now, backend_set.domain, queued.seq).starts
+            starts = self._simulation(now, backend_set.domain).starts
             if queued.request.id in starts:
                 return 1 + self._waiting_before(starts, queued)
         return 1 + requests_ahead(queued, self._state.durations)
@@ -153,7 +157,7 @@ class Estimator:
         return Eta(expected_s, self._calibration.p90_s(kind, rank, expected_s))
 
     def _start_in(self, now: float, domain: CompetitionDomain, queued: QueuedRequest, ahead: int) -> float:
-        simulation = self._simulation(now, domain, queued.seq)
+        simulation = self._simulation(now, domain)
         limited = queued.queue.model if is_exclusive(queued.queue) else None
         if queued.seq > simulation.last_seq:
             return simulation.at_pace(ahead, limited)
@@ -163,10 +167,10 @@ class Estimator:
     def _waiting_up_to(self, domain: CompetitionDomain, rank: int) -> int:
         return sum(queue.size for queue in domain.queues() if queue.rank <= rank)
 
-    def _simulation(self, now: float, domain: CompetitionDomain, last_seq: int = 0) -> PolicySimulation:
-        """The kept one while it is fresh enough for a request of this number, else a new one."""
+    def _simulation(self, now: float, domain: CompetitionDomain) -> PolicySimulation:
+        """The kept one while it is fresh, else a new one."""
         kept = self._simulations.get(domain)
-        if kept is None or not _fresh(now, domain.changes - kept.changes, kept, last_seq):
+        if kept is None or not _fresh(now, domain.changes - kept.changes, kept):
             kept = PolicySimulation(now, domain, self._state.shares, self._queues.last_seq)
             self._simulations[domain] = kept
         return kept
@@ -174,7 +178,7 @@ class Estimator:
     def _probing(self, now: float, domain: CompetitionDomain) -> PolicySimulation:
         """The same with imagined requests."""
         kept = self._probings.get(domain)
-        if kept is None or not _fresh(now, domain.changes - kept.changes, kept, 0):
+        if kept is None or not _fresh(now, domain.changes - kept.changes, kept):
             probes = self._probes(domain)
             kept = PolicySimulation(now, domain, self._state.shares, self._queues.last_seq, probes=probes)
             self._probings[domain] = kept
@@ -203,19 +207,23 @@ def can_run(backend_set: BackendSet, model: str) -> bool:
 
 
 def _next(
-    new_s: float, pace_s: float, waiting: int, starts_s: list[float], probed_s: float | None
+    new_s: float,
+    pace_s: float,
+    waiting: int,
+    starts_s: list[float],
+    probed_s: float | None,
+    *,
+    newer: int,
 ) -> UserForecastSnapshot:
-    """After the waiting requests of a user, of which these start in a simulation."""
+    """After the waiting requests of a user, of which these start in a simulation; `newer` ones have arrived
+    since the probe."""
     if starts_s:
         pace_s = starts_s[-1] / len(starts_s)
-    next_s = max(new_s, pace_s * (waiting + 1)) if probed_s is None else probed_s
+    next_s = max(new_s, pace_s * (waiting + 1)) if probed_s is None else probed_s + pace_s * newer
     return UserForecastSnapshot(waiting, next_s, pace_s)
 
 
-def _fresh(now: float, changes: int, kept: PolicySimulation, last_seq: int) -> bool:
-    """Nothing has changed, or little for those that take part; long simulations are repeated less often."""
-    age_s = now - kept.made_at
-    if age_s <= _FRESH_S * max(1.0, kept.dispatches / _LONG):
-        return changes == 0 or kept.dispatches >= _LONG
-    few = changes <= _FRESH_SHARE * kept.dispatches
-    return last_seq <= kept.last_seq and few and age_s <= _FRESH_SHARE * (kept.ended_at - kept.made_at)
+def _fresh(now: float, changes: int, kept: PolicySimulation) -> bool:
+    """It is recent, and nothing has changed; a long one is repeated less often, whatever has changed."""
+    recent = now - kept.made_at <= _FRESH_S * max(1.0, kept.dispatches / _LONG)
+    return recent and (changes == 0 or kept.dispatches >= _LONG)

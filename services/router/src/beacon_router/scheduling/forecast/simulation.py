@@ -83,14 +83,16 @@ class PolicySimulation:
                 if backend.health is Health.HALF_OPEN:
                     backend.health, backend.probe = Health.CLOSED, None  # the probe is expected to succeed
                     backend.refresh()
-        for run in self._fork.runs:
-            self._push(run.likely_end(now), run)
+            for backend in each.backends:
+                for run, ends in backend.likely_ends(now).items():
+                    run.ends = ends
+                    self._push(ends, run)
         self._dispatch(now)
         self._next_arrival()
         while self._events and self._pushed < _MAX_EVENTS and self._goes_on():
             now, _, event = heappop(self._events)
             if isinstance(event, RunningRequest):
-                transitions.end(event)
+                transitions.end(now, event)
                 if event.request.following:
                     self._follow(now, event)
             elif event is not None:
