@@ -58,8 +58,8 @@ def create_app(
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    for router in routers:
-        app.router.routes.extend(router.routes)  # `include_router` adds a level of dispatch to every request
+    # `include_router` adds a level of dispatch to every request. Routes are tried in order: /docs comes last.
+    app.router.routes[:0] = [route for router in routers for route in router.routes]
     app.router.routes.extend(pages)
     for error in (*EXPECTED_ERRORS, *OPENAI_ERRORS, Exception):
         app.add_exception_handler(error, _on_error)

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from cachetools import TLRUCache, TTLCache
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope as AsgiScope
@@ -98,7 +97,7 @@ def require_scope(keys: ApiKeyCache, *accepted: Scope) -> type[StrictRoute]:
 
     class AuthenticatedRoute(StrictRoute):
         def get_route_handler(self) -> Handler:
-            handle = APIRoute.get_route_handler(self)
+            handle = self.endpoint_handler()
 
             async def check_key(request: Request) -> Response:
                 request.state.principal = await keys.require(request.scope, *accepted)

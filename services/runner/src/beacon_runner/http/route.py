@@ -1,7 +1,8 @@
-"""The class of the API's routes: operation ids, and unknown query parameters as errors."""
+"""The class of the API's routes: operation ids, direct calls, and unknown query parameters as errors."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from inspect import signature
+from typing import Any, cast
 
 from fastapi.routing import APIRoute
 from starlette.requests import Request
@@ -19,8 +20,15 @@ class StrictRoute(APIRoute):
         # Client generators use the operation id as the name of the method.
         super().__init__(path, endpoint, **options | {"operation_id": getattr(endpoint, "__name__", None)})
 
+    def endpoint_handler(self) -> Handler:
+        """FastAPI has nothing to resolve for a function that takes only the request: it is called directly."""
+        parameters = signature(self.endpoint).parameters.values()
+        if [one.annotation for one in parameters] == [Request]:
+            return cast("Handler", self.endpoint)
+        return super().get_route_handler()
+
     def get_route_handler(self) -> Handler:
-        handle = super().get_route_handler()
+        handle = self.endpoint_handler()
 
         async def check_and_handle(request: Request) -> Response:
             self.check_query(request)
