@@ -330,14 +330,16 @@ async def test_the_number_of_webhooks_is_limited(anna: Caller, receiver: Webhook
     assert problem["code"] == "too_many_webhooks"
 
 
-async def test_names_are_resolved_once_and_checked(anna: Caller, relay: Relay, api: ApiHarness) -> None:
+async def test_names_are_resolved_once_and_checked(
+    anna: Caller, relay: Relay, api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve_names(monkeypatch, {"private.example": ("10.0.0.1", "::ffff:10.0.0.1", "fd00::1")})
     webhook = await anna.post(WEBHOOKS, {"url": "http://localhost:9/"}, 201)
     await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
     client = WebhookClient((), SystemClock())
     try:
         await Relay(api, client).send()
-        # A name that no rule for URLs knows, at a private address.
-        await api.store.database.execute("UPDATE webhook_endpoints SET url = 'http://0x7f000001:9/'")
+        await anna.post(f"{WEBHOOKS}/{webhook['id']}", {"url": "http://private.example:9/"})
         await relay.make_due()
         await Relay(api, client).send()
     finally:
@@ -349,24 +351,46 @@ async def test_names_are_resolved_once_and_checked(anna: Caller, relay: Relay, a
     ]
 
 
+def resolve_names(monkeypatch: pytest.MonkeyPatch, known: dict[str, tuple[str, ...]]) -> None:
+    """As a name server would that the receiver controls."""
+    resolve = socket.getaddrinfo
+
+    def addresses(host: str, *rest: Any) -> Any:
+        return [found for one in known.get(host, (host,)) for found in resolve(one, *rest)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+
+
 async def test_only_allowed_addresses_of_a_name_are_connected_to(
     anna: Caller, receiver: WebhookReceiver, relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = int(receiver.url.rpartition(":")[2])
-    resolve = socket.getaddrinfo
-
-    def addresses(host: str, *rest: Any) -> Any:
-        if host != "two.example":
-            return resolve(host, *rest)
-        return [found for one in ("10.0.0.1", "127.0.0.1") for found in resolve(one, *rest)]
-
-    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    resolve_names(monkeypatch, {"two.example": ("10.0.0.1", "127.0.0.1")})
     webhook = await anna.post(WEBHOOKS, {"url": f"http://two.example:{port}/hook"}, 201)
     await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
     await relay.send()
     (request,) = receiver.received
     assert request.headers["Host"] == f"two.example:{port}"
     assert request.verified(webhook["secret"])
+
+
+async def test_an_unexpected_error_is_an_attempt(
+    anna: Caller, receiver: WebhookReceiver, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would otherwise be sent again at the end of each lease, forever."""
+    webhook = await create(anna, receiver)
+    await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
+
+    def broken(*_: object) -> bytes:
+        raise IndexError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("beacon_runner.webhook_client.message", broken)
+        await relay.send()
+    (delivery,) = await deliveries(anna, webhook)
+    assert [one["error"] for one in delivery["attempts"]] == ["the request could not be sent"]
+    assert delivery["state"] == "pending"
+    assert await relay.send() == 0, "it waits for its next attempt"
 
 
 async def test_a_receiver_that_is_gone_is_explained(anna: Caller, relay: Relay) -> None:

@@ -109,6 +109,14 @@ def test_no_address_of_a_private_network_is_allowed(address: IPv4Address | IPv6A
         "http://[::1]/",
         "http://[::1/",
         "http://169.254.169.254/latest/meta-data",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0x7f.1/",
+        "http://127.1/",
+        "http://0177.0.0.1/",
+        "http://127.0.0.1./",
+        "http://[::ffff:7f00:1]/",
+        "http://[fe80::1%25eth0]/",
     ],
 )
 def test_an_invalid_url_is_explained(url: str) -> None:
@@ -116,7 +124,8 @@ def test_an_invalid_url_is_explained(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://example.com/hook?a=1", "http://example.com:8080", "https://8.8.8.8/"]
+    "url",
+    ["https://example.com/hook?a=1", "http://example.com:8080", "https://8.8.8.8/", "https://1.example/"],
 )
 def test_a_public_url_is_valid(url: str) -> None:
     assert url_problem(url, ()) is None

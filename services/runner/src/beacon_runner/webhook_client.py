@@ -4,14 +4,24 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 
 import aiohttp
+import structlog
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from beacon_lifecycle import Clock
-from beacon_runner.domain.webhook_urls import AddressNotAllowedError, Network, checked_address, url_problem
+from beacon_runner.domain.webhook_urls import (
+    AddressNotAllowedError,
+    Network,
+    checked_address,
+    is_allowed,
+    url_problem,
+)
 from beacon_runner.domain.webhooks import Attempt, LeasedDelivery, headers, message
+
+log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 15.0
 RESOLVER_THREADS = 64
@@ -36,6 +46,10 @@ class WebhookClient:
                     status = await self._post(delivery)
             except (TimeoutError, AddressNotAllowedError, OSError, aiohttp.ClientError, ValueError) as cause:
                 error = self._explain(cause)
+            except Exception:
+                # Without an attempt, the delivery would be sent again at the end of each lease.
+                log.exception("webhook_send_failed", delivery=str(delivery.id))
+                error = "the request could not be sent"
         return Attempt(at, self._clock.now() - started, status, error)
 
     async def close(self) -> None:
@@ -55,7 +69,7 @@ class WebhookClient:
                 limit=0,  # the caller bounds the requests in flight
                 force_close=True,
                 use_dns_cache=False,
-                resolver=_ThreadedResolver(),
+                resolver=_CheckedResolver(self._allowed),
                 socket_factory=self._socket,
             )
             self._session = aiohttp.ClientSession(
@@ -64,7 +78,7 @@ class WebhookClient:
         return self._session
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        """A socket for an address that is about to be connected to: a name resolved or a literal."""
+        """A socket for an address that is about to be connected to, also one that needed no resolver."""
         family, kind, protocol, _, target = address
         checked_address(str(target[0]), str(target[0]), self._allowed)
         return socket.socket(family, kind, protocol)
@@ -85,10 +99,14 @@ class WebhookClient:
         return "the response is not valid HTTP"
 
 
-class _ThreadedResolver(AbstractResolver):
-    """Threads of its own: a name server that is slow delays nothing else in the process."""
+class _CheckedResolver(AbstractResolver):
+    """The allowed addresses of a name; raises if there are others only.
 
-    def __init__(self) -> None:
+    Threads of its own: a name server that is slow delays nothing else in the process.
+    """
+
+    def __init__(self, allowed: Sequence[Network]) -> None:
+        self._allowed = allowed
         self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="webhook-dns")
 
     async def resolve(
@@ -97,9 +115,12 @@ class _ThreadedResolver(AbstractResolver):
         found = await asyncio.get_running_loop().run_in_executor(
             self._threads, _addresses, host, port, family
         )
+        usable = [one for one in found if is_allowed(ip_address(one[1].partition("%")[0]), self._allowed)]
+        if found and not usable:
+            raise AddressNotAllowedError(host, ip_address(found[0][1].partition("%")[0]))
         return [
             ResolveResult(hostname=host, host=address, port=port, family=of, proto=0, flags=_NUMERIC)
-            for of, address in found
+            for of, address in usable
         ]
 
     async def close(self) -> None:

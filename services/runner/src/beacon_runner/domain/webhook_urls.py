@@ -1,5 +1,6 @@
 """Which URLs and addresses webhooks may be sent to: public ones, and private ones that an operator allows."""
 
+import re
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ Network = IPv4Network | IPv6Network
 
 # Addresses that carry an IPv4 address which a gateway may connect to.
 _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+_NUMBER = re.compile(r"\d+|0x[0-9a-f]*", re.IGNORECASE)
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
@@ -68,6 +70,7 @@ def _host_problem(host: str, allowed: Sequence[Network]) -> str | None:
         checked_address(host, "127.0.0.1" if is_local else host, allowed)
     except AddressNotAllowedError as error:
         return f"{error}: webhooks are sent to public addresses only"
-    except ValueError:
-        return None  # a name
+    except ValueError:  # a name, unless it is another notation of an IPv4 address, which resolvers accept
+        last = host.rstrip(".").rpartition(".")[2]
+        return "must write an IPv4 address as four decimal numbers" if _NUMBER.fullmatch(last) else None
     return None
