@@ -21,7 +21,7 @@ class StrictRoute(APIRoute):
         super().__init__(path, endpoint, **options | {"operation_id": getattr(endpoint, "__name__", None)})
 
     def endpoint_handler(self) -> Handler:
-        """FastAPI has nothing to resolve for a function that takes only the request: it is called directly."""
+        """A function that takes only the request is called directly: FastAPI has nothing to resolve."""
         parameters = signature(self.endpoint).parameters.values()
         if [one.annotation for one in parameters] == [Request]:
             return cast("Handler", self.endpoint)
