@@ -97,7 +97,7 @@ async def test_one_exclusive_run_is_processing_and_the_others_are_queued(users: 
 
     async def public() -> Any:
         listed = (await person.get("/queue-status"))["jobs"]
-        states = [one["status"] for one in listed if one["model"] == "flux"]
+        states = [one["status"] for one in listed if one["id"] in jobs]
         return states if len(states) == 4 else None
 
     assert await until(public, "the queue is listed") == ["processing", "queued", "queued", "queued"]

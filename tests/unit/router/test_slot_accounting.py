@@ -136,4 +136,4 @@ class Dispatching(RuleBasedStateMachine):
 
 
 TestDispatching = Dispatching.TestCase
-TestDispatching.settings = settings(max_examples=100, stateful_step_count=40)
+TestDispatching.settings = settings(max_examples=50, stateful_step_count=40)
