@@ -53,6 +53,11 @@ def test_a_loaded_model_is_not_loaded_again() -> None:
     assert (second.load_s, second.caused_load) == (0.0, False)
 
 
+def test_a_load_waits_for_the_run_of_the_model_that_it_evicts() -> None:
+    first, second = _run([_request(0.0), _request(1.0, "llama", run_s=1.0)])
+    assert (second.started_s, second.load_s) == (1.0, first.ended_s - 1.0 + 2.0)
+
+
 def test_a_report_counts_waits_loads_and_use() -> None:
     runs = _run([_request(0.0), _request(0.0, user="ben"), _request(0.0, user="ben")])
     report = summarise(TOPOLOGY, runs)

@@ -49,9 +49,9 @@ def generate(topology: Topology, tiers: Sequence[str], settings: GeneratedLoad) 
     """Requests in order of arrival. Each backend receives work in proportion to its slots."""
     draw = random.Random(settings.seed)  # noqa: S311 - not a secret
     expected_s = {model.name: max(model.expected_run_s, 0.001) for model in topology.models}
-    backends = [backend for backend in topology.backends if backend.models]
+    backends = [backend for backend in topology.backends if backend.slots and not backend.drain]
     if not backends:
-        raise LoadError("no backend serves a model")
+        raise LoadError("no backend has slots for new requests")
     weights = list(accumulate(_request_share(backend, expected_s) for backend in backends))
     users = _users(draw, tiers, settings.users)
     activity = list(accumulate(1 / place for place in range(1, len(users) + 1)))

@@ -41,6 +41,7 @@ class LoadSimulation:
     def __init__(self, topology: Topology, policy: Policy) -> None:
         self._scheduler = Scheduler(topology, policy)
         self._expected_load_s = {model.name: model.expected_load_s for model in topology.models}
+        self._loaded_models = {backend.name: backend.loaded_models for backend in topology.backends}
         self._loaded_at: dict[tuple[str, str], float] = {}
         self._events: list[tuple[float, int, _Kind, RequestId]] = []
         self._event_number = 0
@@ -97,13 +98,23 @@ class LoadSimulation:
         loaded_at = self._loaded_at.get(key, -inf)
         caused_load = start.needs_load and loaded_at <= now and self._expected_load_s[arrival.model] > 0
         if caused_load:
-            loaded_at = self._loaded_at[key] = now + self._expected_load_s[arrival.model]
+            room_at = self._room_at(now, start.backend, arrival.model)
+            loaded_at = self._loaded_at[key] = room_at + self._expected_load_s[arrival.model]
         run = SimulatedRun(arrival, start.backend, now, max(0.0, loaded_at - now), caused_load)
         self._running[start.id] = run
         self._runs.append(run)
         if caused_load:
             self._add_event(loaded_at, _Kind.LOADED, start.id)
         self._add_event(run.ended_s, _Kind.FINISHED, start.id)
+
+    def _room_at(self, now: float, backend: str, model: str) -> float:
+        """When the runs of other models leave room for a load: a model in use is not evicted."""
+        in_use: dict[str, float] = {}
+        for run in self._running.values():
+            if run.backend == backend and run.arrival.model != model:
+                in_use[run.arrival.model] = max(run.ended_s, in_use.get(run.arrival.model, now))
+        excess = len(in_use) - self._loaded_models[backend]
+        return now if excess < 0 else sorted(in_use.values())[excess]
 
     def _add_event(self, at: float, kind: _Kind, request: RequestId) -> None:
         self._event_number += 1
