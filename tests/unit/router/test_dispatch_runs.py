@@ -9,6 +9,7 @@ from beacon_contracts.failures import FailureStage
 from beacon_contracts.inference import InferenceState
 from beacon_router.http.presenter import timing_document
 from beacon_router.scheduling import BackendSpec, GroupSpec, Health, RequestId
+from beacon_router.service.inference import Run
 from beacon_router.service.streams import StreamSink
 from tests.unit.router.dispatch_harness import LOAD_S, READER_S, RUN_S, dispatch_harness, failure, topology
 
@@ -38,6 +39,7 @@ async def test_a_finished_run_is_freed_without_the_collector(cancelled: bool) ->
         harness.submit("a")
         await harness.settle()
         attempt = weakref.ref(harness.backends["us"].calls[0])
+        gc.collect()  # of other tests
         gc.disable()
         try:
             if cancelled:
@@ -47,6 +49,7 @@ async def test_a_finished_run_is_freed_without_the_collector(cancelled: bool) ->
                 await harness.answer("us")
             harness.backends["us"].calls.clear()
             assert attempt() is None
+            assert not [each for each in gc.get_objects() if isinstance(each, Run)]
         finally:
             gc.enable()
 

@@ -131,6 +131,7 @@ class Inference:
     def notify_waiters(self) -> None:
         if self.spec.sink is not None:
             self.spec.sink.end()
+            self.spec = self.spec._replace(sink=None)
         self.notify_observers()
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:

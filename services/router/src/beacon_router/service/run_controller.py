@@ -247,6 +247,7 @@ class RunController:
     def _run_ended(self, run: Run, result: BackendResult | BackendError, *, stopped: bool = False) -> None:
         """Free the slot, decide what follows, assign the slot again."""
         now = self._clock.now()
+        run.monitor.end()
         for timer in (run.timeout, run.reader_timeout):
             if timer is not None:
                 timer.cancel()

@@ -13,6 +13,7 @@ class RunMonitor:
     """The observer of one run. `limit_s`: how long it may run."""
 
     __slots__ = (
+        "_backend",
         "_cancel",
         "_clock",
         "_expire",
@@ -41,15 +42,20 @@ class RunMonitor:
         self._expire = expire
         self._cancel = cancel
         self._run: Run | None = None
+        self._backend = ""
         self.run_id: str | None = None
         self.detached = False
 
     def begin(self, run: Run) -> None:
         """The run has a slot, and its time limit begins."""
-        self._run = run
+        self._run, self._backend = run, run.start.backend
         remote = run.inference.remote
         self.run_id = None if remote is None else remote.run_id
         self._limit(run)
+
+    def end(self) -> None:
+        """The run has ended. Without the cycle of references, no garbage collection has to find it."""
+        self._run = None
 
     def submitting(self) -> None:
         self.waiting()
@@ -90,8 +96,7 @@ class RunMonitor:
             run.inference.notify_observers()
 
     def not_cancelled(self, run_id: str) -> None:
-        if self._run is not None:
-            self._cancel(RemoteRun(backend=self._run.start.backend, run_id=run_id))
+        self._cancel(RemoteRun(backend=self._backend, run_id=run_id))
 
     def _limit(self, run: Run) -> None:
         due = self._clock.now() + self._limit_s
