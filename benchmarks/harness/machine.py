@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -39,3 +40,9 @@ def _lines(path: str) -> list[str]:
         return Path(path).read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
+
+
+def raise_priority() -> None:
+    """Run with a higher priority where that is allowed; child processes inherit it."""
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, -15)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from benchmarks.harness.machine import raise_priority
 from benchmarks.harness.rounds import shuffled_rounds
 from benchmarks.harness.servers import shared_servers
 from benchmarks.openai_api.report import BEACON, DIRECT, LOADS, PROXY, Round, write_report
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not peers.installed():
         print("LiteLLM is not installed and is left out; `python -m benchmarks.router.peers` installs it")
     load_before = os.getloadavg()[0]
+    raise_priority()
     rounds = asyncio.run(_measure_all(chosen.rounds, chosen.requests, chosen.peer_requests, chosen.seed))
     litellm = f", LiteLLM {peers.version()}" if peers.installed() else ""
     how = f"{chosen.rounds} shuffled rounds, seed {chosen.seed}, load average {load_before:.1f} before"

@@ -2,11 +2,10 @@
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
-from contextlib import suppress
 
+from benchmarks.harness.machine import raise_priority
 from benchmarks.router import peers
 from benchmarks.router.plan import Findings, Plan, Sizes
 from benchmarks.router.processes import environment
@@ -20,12 +19,6 @@ async def measure_all(sizes: Sizes, *, with_peers: bool) -> Findings:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
     async with environment() as place:
         return await Plan(place, sizes, with_peers=with_peers).run()
-
-
-def raise_priority() -> None:
-    """Run with a higher priority where that is allowed; child processes inherit it."""
-    with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, -15)
 
 
 def main() -> int:
