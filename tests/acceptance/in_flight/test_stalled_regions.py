@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.tiers.users import Person, UserFactory
+from tests.acceptance.tiers.users import UserFactory, UserSession
 from tests.fixtures.stack import RunningStack
 
 pytestmark = pytest.mark.stack
@@ -24,12 +24,12 @@ def pinned(region: str, model: str = "llama3.2-1b") -> dict[str, Any]:
     }
 
 
-async def flood(users: UserFactory, body: dict[str, Any], *, people: int, jobs: int) -> int:
+async def flood(users: UserFactory, body: dict[str, Any], *, count: int, jobs: int) -> int:
     """So many users, in all classes, with so many jobs each: the leases when all wait at the router."""
-    leased = await leases(users) + people * jobs
-    for number in range(people):
-        person = await users.new(TIERS[number % len(TIERS)])
-        answer = await person.ask("POST", "/api/v1/jobs/batch", {"jobs": [body] * jobs})
+    leased = await leases(users) + count * jobs
+    for number in range(count):
+        user = await users.new(TIERS[number % len(TIERS)])
+        answer = await user.ask("POST", "/api/v1/jobs/batch", {"jobs": [body] * jobs})
         answer.raise_for_status()
     await users.workers_have(leased)
     return leased
@@ -38,12 +38,12 @@ async def flood(users: UserFactory, body: dict[str, Any], *, people: int, jobs: 
 async def others_complete(users: UserFactory) -> None:
     """New users of every class get their jobs for an idle region done."""
 
-    async def run(person: Person) -> str:
-        done = await person.done(await person.submit(pinned("ASIA")))
+    async def run(user: UserSession) -> str:
+        done = await user.done(await user.submit(pinned("ASIA")))
         return str(done["status"])
 
-    people = [await users.new(tier) for tier in TIERS * 3]
-    assert await asyncio.gather(*map(run, people)) == ["completed"] * len(people)
+    others = [await users.new(tier) for tier in TIERS * 3]
+    assert await asyncio.gather(*map(run, others)) == ["completed"] * len(others)
 
 
 async def leases(users: UserFactory) -> int:
@@ -58,7 +58,7 @@ async def ended_calls(stack: RunningStack, gpu: str) -> list[Any]:
 
 async def test_a_stalled_region_does_not_block_other_users(users: UserFactory, stack: RunningStack) -> None:
     """Finding W1: 16 jobs for a busy region stopped every user of every class."""
-    leased = await flood(users, pinned("US"), people=50, jobs=100)
+    leased = await flood(users, pinned("US"), count=50, jobs=100)
     await others_complete(users)
     assert await leases(users) == leased
     assert await ended_calls(stack, "gpusim-us") == []
@@ -67,7 +67,7 @@ async def test_a_stalled_region_does_not_block_other_users(users: UserFactory, s
 async def test_a_model_that_loads_for_six_minutes_does_not_block_other_users(
     users: UserFactory, stack: RunningStack
 ) -> None:
-    leased = await flood(users, pinned("EU", "mistral-7b"), people=9, jobs=20)
+    leased = await flood(users, pinned("EU", "mistral-7b"), count=9, jobs=20)
     await others_complete(users)
     assert await leases(users) == leased
     assert await ended_calls(stack, "gpusim-eu") == []
@@ -77,7 +77,7 @@ async def test_a_model_that_loads_for_six_minutes_does_not_block_other_users(
 async def test_a_stalled_region_does_not_block_other_users_with_two_workers(
     users: UserFactory, stack: RunningStack
 ) -> None:
-    leased = await flood(users, pinned("US"), people=50, jobs=100)
+    leased = await flood(users, pinned("US"), count=50, jobs=100)
     await others_complete(users)
     assert await leases(users) == leased
     assert await ended_calls(stack, "gpusim-us") == []

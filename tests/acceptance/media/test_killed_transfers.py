@@ -21,7 +21,7 @@ from beacon_lifecycle import ManualClock
 from beacon_runner.maintenance.file_cleanup import ORPHAN_AGE, OWNER_OBJECT, FileCleanup
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.files import PostgresFiles
-from tests.acceptance.tiers.users import OVER
+from tests.acceptance.tiers.users import ENDED_STATES
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack, running_stack
 from tests.fixtures.waiting import PATIENCE_S, until
@@ -72,7 +72,7 @@ class Gpu:
 
 
 @dataclass
-class Scene:
+class TransferHarness:
     stack: RunningStack
     gpu: Gpu
     http: httpx.AsyncClient
@@ -111,64 +111,64 @@ class Scene:
         async def over() -> Any:
             answer = await self.http.get(f"/api/v1/jobs/{job}")
             found = answer.json() if answer.status_code == 200 else {}
-            return found if found.get("status") in OVER else None
+            return found if found.get("status") in ENDED_STATES else None
 
         return await until(over, f"{job} is over")
 
 
-async def router_during_the_transfer(scene: Scene) -> None:
-    await scene.kill("router")
-    scene.gpu.rest.set()
-    await scene.start("router")
+async def router_during_the_transfer(harness: TransferHarness) -> None:
+    await harness.kill("router")
+    harness.gpu.rest.set()
+    await harness.start("router")
 
 
-async def worker_during_the_transfer(scene: Scene) -> None:
-    await scene.kill("runner")
-    await scene.start("runner")
-    scene.gpu.rest.set()
+async def worker_during_the_transfer(harness: TransferHarness) -> None:
+    await harness.kill("runner")
+    await harness.start("runner")
+    harness.gpu.rest.set()
 
 
-async def postgres_during_the_transfer(scene: Scene) -> None:
-    await scene.kill("postgres")
-    scene.gpu.rest.set()
-    await scene.start("postgres")
+async def postgres_during_the_transfer(harness: TransferHarness) -> None:
+    await harness.kill("postgres")
+    harness.gpu.rest.set()
+    await harness.start("postgres")
 
 
-async def both_during_the_transfer(scene: Scene) -> None:
-    await scene.kill("router", "runner")
-    scene.gpu.rest.set()
-    await scene.start("router", "runner")
+async def both_during_the_transfer(harness: TransferHarness) -> None:
+    await harness.kill("router", "runner")
+    harness.gpu.rest.set()
+    await harness.start("router", "runner")
 
 
-async def router_before_the_worker_knows_the_result(scene: Scene) -> None:
-    scene.freeze("runner")
-    await scene.stored()
-    await scene.kill("router")
-    await scene.start("router")
-    os.kill(scene.stack.pid("runner"), signal.SIGCONT)
+async def router_before_the_worker_knows_the_result(harness: TransferHarness) -> None:
+    harness.freeze("runner")
+    await harness.stored()
+    await harness.kill("router")
+    await harness.start("router")
+    os.kill(harness.stack.pid("runner"), signal.SIGCONT)
 
 
-async def worker_before_it_knows_the_result(scene: Scene) -> None:
-    scene.freeze("runner")
-    await scene.stored()
-    await scene.kill("runner")
-    await scene.start("runner")
+async def worker_before_it_knows_the_result(harness: TransferHarness) -> None:
+    harness.freeze("runner")
+    await harness.stored()
+    await harness.kill("runner")
+    await harness.start("runner")
 
 
-async def postgres_before_the_result_is_recorded(scene: Scene) -> None:
-    await scene.kill("postgres")
-    await scene.stored()
-    await scene.start("postgres")
+async def postgres_before_the_result_is_recorded(harness: TransferHarness) -> None:
+    await harness.kill("postgres")
+    await harness.stored()
+    await harness.start("postgres")
 
 
-async def worker_before_it_has_recorded_the_result(scene: Scene) -> None:
-    await scene.kill("postgres")
-    await scene.stored()
-    await scene.kill("runner")
-    await scene.start("postgres", "runner")
+async def worker_before_it_has_recorded_the_result(harness: TransferHarness) -> None:
+    await harness.kill("postgres")
+    await harness.stored()
+    await harness.kill("runner")
+    await harness.start("postgres", "runner")
 
 
-POINTS: list[Callable[[Scene], Awaitable[None]]] = [
+POINTS: list[Callable[[TransferHarness], Awaitable[None]]] = [
     router_during_the_transfer,
     worker_during_the_transfer,
     postgres_during_the_transfer,
@@ -184,56 +184,56 @@ async def test_an_output_is_one_file_whatever_is_killed_and_no_bytes_are_left(tm
     gpu, config = Gpu(), tmp_path / "beacon.toml"
     async with server_that(gpu.answer) as server:
         config.write_text(CONFIG.format(url=server.url), encoding="utf-8")
-        async with scene_of(gpu, config) as scene:
-            jobs = [await survived(scene, point) for point in POINTS]
-            await check_records(scene, jobs)
+        async with scene_of(gpu, config) as harness:
+            jobs = [await survived(harness, point) for point in POINTS]
+            await check_records(harness, jobs)
 
 
 @asynccontextmanager
-async def scene_of(gpu: Gpu, config: Path) -> AsyncIterator[Scene]:
+async def scene_of(gpu: Gpu, config: Path) -> AsyncIterator[TransferHarness]:
     running = running_stack(BEACON_CONFIG=str(config))
     stack = await asyncio.to_thread(running.__enter__)
     try:
         async with httpx.AsyncClient(
             base_url=stack.url("runner"), headers=stack.user, timeout=PATIENCE_S, verify=NO_TLS
         ) as http:
-            yield Scene(stack, gpu, http)
+            yield TransferHarness(stack, gpu, http)
     finally:
         await asyncio.to_thread(running.__exit__, None, None, None)
 
 
-async def survived(scene: Scene, point: Callable[[Scene], Awaitable[None]]) -> str:
+async def survived(harness: TransferHarness, point: Callable[[TransferHarness], Awaitable[None]]) -> str:
     """A job during whose output the processes are killed."""
-    scene.gpu.hold()
-    parts = set(scene.files.rglob("*#*"))
-    job = await scene.submit()
-    await scene.gpu.half.wait()
-    await until(lambda: set(scene.files.rglob("*#*")) - parts, "a part of the image is written")
-    await point(scene)
-    assert (await scene.ended(job))["status"] == "completed", point.__name__
+    harness.gpu.hold()
+    parts = set(harness.files.rglob("*#*"))
+    job = await harness.submit()
+    await harness.gpu.half.wait()
+    await until(lambda: set(harness.files.rglob("*#*")) - parts, "a part of the image is written")
+    await point(harness)
+    assert (await harness.ended(job))["status"] == "completed", point.__name__
     return job
 
 
-async def check_records(scene: Scene, jobs: list[str]) -> None:
+async def check_records(harness: TransferHarness, jobs: list[str]) -> None:
     """One record for each job, which has its bytes; what else was stored is removed after a day."""
-    database = Database(scene.stack.database_url, size=1)
+    database = Database(harness.stack.database_url, size=1)
     await database.open()
     try:
         rows = await database.fetch("SELECT id, job_id, size, sha256 FROM files")
-        outputs = [(await scene.ended(job))["executions"][0]["output"] for job in jobs]
+        outputs = [(await harness.ended(job))["executions"][0]["output"] for job in jobs]
         recorded = {FileId(decode_id(FILE, output["file"])) for output in outputs}
         assert len(recorded) == len(rows) == len(POINTS)
         assert {row["id"] for row in rows} == recorded
         assert {(row["size"], row["sha256"]) for row in rows} == {(len(IMAGE), sha256(IMAGE).digest())}
         for output in outputs:
-            assert (await scene.http.get(output["url"])).content == IMAGE
-        me = (await scene.http.get("/api/v1/me")).json()
+            assert (await harness.http.get(output["url"])).content == IMAGE
+        me = (await harness.http.get("/api/v1/me")).json()
         assert me["limits"]["storage_bytes"]["used"] == len(IMAGE) * len(jobs)
 
         later = ManualClock(datetime.now(UTC) + 2 * ORPHAN_AGE)
-        store = open_store(str(scene.files))
+        store = open_store(str(harness.files))
         removed = await FileCleanup(PostgresFiles(database), store, later, orphans_every_s=-1).run_once()
-        left = {str(path.relative_to(scene.files)) for path in scene.files.rglob("*") if path.is_file()}
+        left = {str(path.relative_to(harness.files)) for path in harness.files.rglob("*") if path.is_file()}
         assert left == {output_object_name(file) for file in recorded} | {OWNER_OBJECT}
         assert removed.count > 0  # parts that killed routers have left
     finally:

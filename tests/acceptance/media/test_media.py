@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from beacon_client import RunnerClient
-from tests.acceptance.tiers.users import Person, UserFactory
+from tests.acceptance.tiers.users import UserFactory, UserSession
 from tests.fixtures.stack import RunningStack
 from tests.fixtures.waiting import until
 
@@ -32,8 +32,8 @@ def generation(model: str, prompt: str, **more: Any) -> dict[str, Any]:
     }
 
 
-async def content(person: Person, reference: dict[str, Any]) -> bytes:
-    answer = await person.ask("GET", reference["url"])
+async def content(user: UserSession, reference: dict[str, Any]) -> bytes:
+    answer = await user.ask("GET", reference["url"])
     assert answer.headers["content-type"] == reference["content_type"]
     assert len(answer.content) == reference["bytes"]
     return answer.raise_for_status().content
@@ -111,12 +111,12 @@ async def test_sounds_have_their_duration_and_paid_ones_are_next(users: UserFact
 
 
 async def test_a_pipeline_passes_5_mb_between_its_steps_by_reference(users: UserFactory) -> None:
-    person = await users.new("creator")
+    user = await users.new("creator")
     media = {"kind": "image", "min_bytes": MEGABYTES_5}
     control = f"{users.stack.url('gpusim-us')}/control/models"
     (await users.http.put(control, json={"image_gen": {"media": media}})).raise_for_status()
     body = {"kind": "pipeline", "feature": "full_pipeline", "input": {"prompt": "Design a robot"}}
-    job = await person.done(await person.submit(body))
+    job = await user.done(await user.submit(body))
     assert job["status"] == "completed", job
     steps = {execution["step"]: execution["output"] for execution in job["executions"]}
     assert steps["prompt_enhancer"]["enhanced_prompt"].startswith("Design a robot")
@@ -125,13 +125,13 @@ async def test_a_pipeline_passes_5_mb_between_its_steps_by_reference(users: User
     assert model["content_type"] == "model/gltf-binary"
     assert len(json.dumps(job)) < 20_000  # references, not bytes
 
-    document = glb_document(await content(person, model))
+    document = glb_document(await content(user, model))
     assert document["asset"]["extras"]["inputs"]["image"] == {
         "bytes": MEGABYTES_5,
         "sha256": image["sha256"],
     }
-    assert (await content(person, image)).startswith(b"\x89PNG")
-    events = await person.events(job["job_id"])
+    assert (await content(user, image)).startswith(b"\x89PNG")
+    events = await user.events(job["job_id"])
     assert events.count("STEP_COMPLETE") == 4
     calls = [await users.calls(model=name) for name in steps]
     assert [len(found) for found in calls] == [1, 1, 1, 1]  # no step ran twice

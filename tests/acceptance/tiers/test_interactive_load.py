@@ -8,7 +8,7 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.acceptance.tiers.users import OVER, Person, UserFactory
+from tests.acceptance.tiers.users import ENDED_STATES, UserFactory, UserSession
 from tests.fixtures.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.stack
@@ -28,9 +28,9 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def call(http: httpx.AsyncClient, person: Person) -> httpx.Response:
-    headers = person.headers | {"x-beacon-region": "US"}
-    return await http.post(f"{person.url}/v1/chat/completions", json=CHAT, headers=headers)
+async def call(http: httpx.AsyncClient, user: UserSession) -> httpx.Response:
+    headers = user.headers | {"x-beacon-region": "US"}
+    return await http.post(f"{user.url}/v1/chat/completions", json=CHAT, headers=headers)
 
 
 async def waiting(users: UserFactory, count: int) -> bool:
@@ -58,7 +58,7 @@ async def test_many_calls_of_one_user_do_not_delay_another(
         job = await other.submit(JOB)
         await until(lambda: waiting(users, CALLS - SLOTS + 2), "the other user's job waits")
         released = 0
-        while not (one.done() and (await other.job(job))["status"] in OVER):
+        while not (one.done() and (await other.job(job))["status"] in ENDED_STATES):
             await users.release(1)
             released += 1
             assert released <= 4 * SLOTS, "the other user waits behind the other calls"

@@ -85,7 +85,7 @@ async def test_a_paid_job_is_next_on_the_gpu_and_refunded_if_cancelled_before(
     jobs = []
     for place in (None, None, None, None, 1, 2, 3):  # four run, the others wait at the router
         jobs.append(await bulk.submit(SONG))
-        await (bulk.runs(jobs[-1]) if place is None else bulk.stands_at(jobs[-1], place))
+        await (bulk.runs(jobs[-1]) if place is None else bulk.waits_at_position(jobs[-1], place))
     async with users.paused("high", "medium"):
         paid, dropped = await anna.submit(SONG), await anna.submit(SONG)
         await anna.when(paid, status="queued", position=4)  # after the three at the router
@@ -95,13 +95,13 @@ async def test_a_paid_job_is_next_on_the_gpu_and_refunded_if_cancelled_before(
         await anna.ask("POST", f"/api/v1/jobs/{dropped}/cancel")
         assert (await anna.get("/api/v1/me"))["credit"] == 4
         assert (await anna.ask("POST", f"/api/v1/jobs/{paid}/skip")).status_code == 200
-    await anna.stands_at(paid, 1)
+    await anna.waits_at_position(paid, 1)
     late = await anna.ask("POST", f"/api/v1/jobs/{paid}/skip")
     assert (late.status_code, late.json()["code"]) == (409, "already_skipped")
     await users.release(1)
     await anna.runs(paid)
     for place, job in enumerate(jobs[4:], 1):
-        await bulk.stands_at(job, place)
+        await bulk.waits_at_position(job, place)
     await users.release()
     assert (await anna.done(paid))["price_paid"] == 1
     entries = (await anna.get("/api/v1/me/ledger"))["entries"]
@@ -117,12 +117,12 @@ async def test_a_job_that_waits_at_the_router_is_skipped_ahead_and_runs_once(use
     jobs = []
     for place in (None, None, None, None, 1, 2, 3):
         jobs.append(await john.submit(SONG))
-        await (john.runs(jobs[-1]) if place is None else john.stands_at(jobs[-1], place))
+        await (john.runs(jobs[-1]) if place is None else john.waits_at_position(jobs[-1], place))
     *running, second, third, paid = jobs
     skipped = await john.ask("POST", f"/api/v1/jobs/{paid}/skip")
     assert (skipped.status_code, skipped.json()["places_gained"]) == (200, 2), skipped.text
     for place, job in enumerate((paid, second, third), 1):
-        await john.stands_at(job, place)
+        await john.waits_at_position(job, place)
     on_gpu = await john.ask("POST", f"/api/v1/jobs/{running[0]}/skip")
     assert (on_gpu.status_code, on_gpu.json()["state"]) == (409, "processing")
     await users.release(1)
@@ -146,7 +146,7 @@ async def test_a_cancel_is_refunded_at_the_router_and_not_on_the_gpu(
         async with users.paused("high", "low"):
             paid.append(await anna.submit(SONG))
             assert (await anna.ask("POST", f"/api/v1/jobs/{paid[-1]}/skip")).status_code == 200
-        await anna.stands_at(paid[-1], place)
+        await anna.waits_at_position(paid[-1], place)
     dropped, kept = paid
     answer = (await anna.ask("POST", f"/api/v1/jobs/{dropped}/cancel")).json()
     assert (answer["status"], answer["price_paid"]) == ("cancelled", 0)
@@ -187,15 +187,15 @@ async def test_flux_and_sdxl_run_concurrently_and_each_in_order(users: UserFacto
     for job in (flux_a, sdxl_b):
         await john.runs(job)
     flux_c = await john.submit(picture("flux"))
-    await john.stands_at(flux_c, 1)
+    await john.waits_at_position(flux_c, 1)
     flux_d = await john.submit(picture("flux"))
-    await john.stands_at(flux_d, 2)
+    await john.waits_at_position(flux_d, 2)
     assert "flux in US" in (await john.get(f"/api/v1/jobs/{flux_c}/why"))["reasons"][0]
 
     await users.release(1)
     assert (await john.done(flux_a))["status"] == "completed"
     await john.runs(flux_c)
-    await john.stands_at(flux_d, 1)
+    await john.waits_at_position(flux_d, 1)
     await john.runs(sdxl_b)
     await users.release()
     for job in (sdxl_b, flux_c, flux_d):
@@ -237,7 +237,7 @@ async def test_a_step_without_capacity_reports_that_it_waits(users: UserFactory)
     first = await john.submit(CITY)
     await john.runs(first, stage=2)
     second = await john.submit(CITY)
-    waiting = await john.stands_at(second, 1, stage=2)
+    waiting = await john.waits_at_position(second, 1, stage=2)
     assert set(waiting["context"]) == {"prompt_enhancer", "fast_chat_llm"}
     assert "image_gen in US" in (await john.get(f"/api/v1/jobs/{second}/why"))["reasons"][0]
     await users.release()

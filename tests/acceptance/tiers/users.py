@@ -11,11 +11,11 @@ import httpx
 from tests.fixtures.stack import RunningStack
 from tests.fixtures.waiting import until
 
-OVER = ("completed", "partial", "failed", "cancelled")
+ENDED_STATES = ("completed", "partial", "failed", "cancelled")
 
 
 @dataclass
-class Person:
+class UserSession:
     http: httpx.AsyncClient
     url: str
     headers: dict[str, str]
@@ -44,7 +44,7 @@ class Person:
 
         async def over() -> Any:
             job = await self.job(job_id)
-            return job if job["status"] in OVER else None
+            return job if job["status"] in ENDED_STATES else None
 
         return await until(over, f"{job_id} is over")
 
@@ -66,7 +66,7 @@ class Person:
         """Wait until an execution of the stage is on a GPU."""
         return await self.when(job_id, status="processing", stage=stage, position=None, estimated_wait_s=0.0)
 
-    async def stands_at(self, job_id: str, position: int, stage: int = 0) -> Any:
+    async def waits_at_position(self, job_id: str, position: int, stage: int = 0) -> Any:
         """Wait until it is at this position of the router."""
         wanted = {"status": "queued", "stage": stage, "position": position}
 
@@ -84,16 +84,16 @@ class UserFactory:
     http: httpx.AsyncClient
 
     @property
-    def operator(self) -> Person:
-        return Person(self.http, self.stack.url("runner"), self.stack.admin)
+    def operator(self) -> UserSession:
+        return UserSession(self.http, self.stack.url("runner"), self.stack.admin)
 
-    async def new(self, tier: str, credit: int = 0) -> Person:
+    async def new(self, tier: str, credit: int = 0) -> UserSession:
         made = await self.operator.ask("POST", "/admin/users", {"name": f"{tier}-{uuid4()}", "tier": tier})
         user = made.raise_for_status().json()
         if credit:
             await self.operator.ask("POST", f"/admin/users/{user['id']}/credit", {"amount": credit})
         headers = {"Authorization": f"Bearer {user['key']}"}
-        return Person(self.http, self.stack.url("runner"), headers, user["id"])
+        return UserSession(self.http, self.stack.url("runner"), headers, user["id"])
 
     async def fault(self, **fault: Any) -> None:
         answer = await self.http.post(f"{self.stack.url('gpusim-us')}/control/faults", json=fault)

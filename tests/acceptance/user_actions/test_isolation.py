@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.acceptance.tiers.users import Person, UserFactory
+from tests.acceptance.tiers.users import UserFactory, UserSession
 from tests.fixtures.waiting import until
 
 SONG = {"kind": "generation", "model": "music", "prompt": "song", "region": "US", "failover": "pinned"}
@@ -30,17 +30,17 @@ async def waiting_in_us(users: UserFactory, least: int) -> None:
     await until(so, f"{least} requests wait in US")
 
 
-async def at_router(person: Person, job_id: str) -> None:
+async def at_router(user: UserSession, job_id: str) -> None:
     async def so() -> bool:
-        job = await person.job(job_id)
+        job = await user.job(job_id)
         return job["progress"]["queued"] > 0 and job["position"] is not None
 
     await until(so, f"{job_id} waits at the router")
 
 
-async def cancel_all(users: UserFactory, person: Person) -> None:
+async def cancel_all(users: UserFactory, user: UserSession) -> None:
     body = {"disabled": True, "jobs": "cancel"}
-    (await users.operator.ask("POST", f"/admin/users/{person.user_id}", body)).raise_for_status()
+    (await users.operator.ask("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
 
 
 async def starts_before(users: UserFactory, model: str, job_id: str, held: int) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.acceptance.tiers.users import Person, UserFactory
+from tests.acceptance.tiers.users import UserFactory, UserSession
 from tests.fixtures.waiting import until
 
 GENERATION = {"kind": "generation", "model": "flux", "prompt": "cat", "region": "US", "failover": "pinned"}
@@ -16,36 +16,36 @@ async def on_gpu(users: UserFactory, count: int) -> None:
     await until(so, f"{count} runs of flux are on the GPUs of US")
 
 
-async def change(users: UserFactory, person: Person, **body: Any) -> None:
-    (await users.operator.ask("POST", f"/admin/users/{person.user_id}", body)).raise_for_status()
+async def change(users: UserFactory, user: UserSession, **body: Any) -> None:
+    (await users.operator.ask("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
 
 
 async def test_retry_question_runs_during_the_backoff_of_a_minute(users: UserFactory) -> None:
-    person = await users.new("creator")
+    user = await users.new("creator")
     await users.fault(kind="error", status=503, model="flux", next=1)
-    job_id = await person.submit(GENERATION)
-    job = await person.when(job_id, status="retrying")
+    job_id = await user.submit(GENERATION)
+    job = await user.when(job_id, status="retrying")
     execution = job["executions"][0]["id"]
-    answer = await person.ask("POST", f"/api/v1/executions/{execution}/retry-question")
+    answer = await user.ask("POST", f"/api/v1/executions/{execution}/retry-question")
     assert answer.status_code == 202
-    done = await person.done(job_id)
+    done = await user.done(job_id)
     assert done["status"] == "completed"
-    assert [one["state"] for one in (await person.get(f"/api/v1/executions/{execution}"))["attempts"]] == [
+    assert [one["state"] for one in (await user.get(f"/api/v1/executions/{execution}"))["attempts"]] == [
         "failed",
         "completed",
     ]
 
 
 async def test_a_cancelled_run_reports_its_time_on_the_gpu(users: UserFactory) -> None:
-    person = await users.new("creator")
+    user = await users.new("creator")
     await users.hold("flux")
-    job_id = await person.submit(GENERATION)
-    await person.runs(job_id)
-    execution = (await person.job(job_id))["executions"][0]["id"]
-    await person.ask("POST", f"/api/v1/jobs/{job_id}/cancel")
+    job_id = await user.submit(GENERATION)
+    await user.runs(job_id)
+    execution = (await user.job(job_id))["executions"][0]["id"]
+    await user.ask("POST", f"/api/v1/jobs/{job_id}/cancel")
 
     async def recorded() -> Any:
-        found = await person.get(f"/api/v1/executions/{execution}")
+        found = await user.get(f"/api/v1/executions/{execution}")
         return found if found["timing"] is not None else None
 
     found = await until(recorded, "the cancelled run is recorded")
@@ -56,58 +56,58 @@ async def test_a_cancelled_run_reports_its_time_on_the_gpu(users: UserFactory) -
 
 
 async def test_nothing_of_a_disabled_user_runs_until_enabled(users: UserFactory) -> None:
-    person = await users.new("creator")
+    user = await users.new("creator")
     await users.hold("flux")
-    jobs = [await person.submit(GENERATION) for _ in range(3)]
-    await person.runs(jobs[0])
-    await change(users, person, disabled=True)
+    jobs = [await user.submit(GENERATION) for _ in range(3)]
+    await user.runs(jobs[0])
+    await change(users, user, disabled=True)
     await on_gpu(users, 0)
     await users.release()
     states = {(await users.operator.job(job))["status"] for job in jobs}
     assert states == {"queued"}
     assert "held" in (await users.operator.get(f"/api/v1/jobs/{jobs[0]}/why"))["summary"]
-    await change(users, person, disabled=False)
-    assert {(await person.done(job))["status"] for job in jobs} == {"completed"}
+    await change(users, user, disabled=False)
+    assert {(await user.done(job))["status"] for job in jobs} == {"completed"}
 
 
 async def test_an_operator_finds_and_cancels_the_work_of_a_user(users: UserFactory) -> None:
-    person = await users.new("creator")
+    user = await users.new("creator")
     await users.hold("flux")
-    jobs = [await person.submit(GENERATION) for _ in range(3)]
-    await person.runs(jobs[0])
-    listed = await users.operator.get(f"/api/v1/jobs?user={person.user_id}")
+    jobs = [await user.submit(GENERATION) for _ in range(3)]
+    await user.runs(jobs[0])
+    listed = await users.operator.get(f"/api/v1/jobs?user={user.user_id}")
     assert {one["job_id"] for one in listed["jobs"]} == set(jobs)
-    await change(users, person, disabled=True, jobs="cancel")
+    await change(users, user, disabled=True, jobs="cancel")
     await on_gpu(users, 0)
     assert {(await users.operator.job(job))["status"] for job in jobs} == {"cancelled"}
 
 
 async def test_one_exclusive_run_is_processing_and_the_others_are_queued(users: UserFactory) -> None:
-    person = await users.new("creator")
+    user = await users.new("creator")
     await users.hold("flux")
     await users.hold("sdxl")
     for _ in range(3):
-        await person.submit(GENERATION | {"model": "sdxl"})
-    jobs = [await person.submit(GENERATION)]
-    await person.runs(jobs[0])
+        await user.submit(GENERATION | {"model": "sdxl"})
+    jobs = [await user.submit(GENERATION)]
+    await user.runs(jobs[0])
     for position in (1, 2, 3):  # jobs of the same moment may reach the router in any order
-        jobs.append(await person.submit(GENERATION))
-        await person.stands_at(jobs[-1], position)
-    assert [(await person.job(job))["position"] for job in jobs] == [None, 1, 2, 3], "sdxl is not counted"
+        jobs.append(await user.submit(GENERATION))
+        await user.waits_at_position(jobs[-1], position)
+    assert [(await user.job(job))["position"] for job in jobs] == [None, 1, 2, 3], "sdxl is not counted"
 
     async def public() -> Any:
-        listed = (await person.get("/queue-status"))["jobs"]
+        listed = (await user.get("/queue-status"))["jobs"]
         states = [one["status"] for one in listed if one["id"] in jobs]
         return states if len(states) == 4 else None
 
     assert await until(public, "the queue is listed") == ["processing", "queued", "queued", "queued"]
-    shown = [await person.job(job) for job in jobs]
+    shown = [await user.job(job) for job in jobs]
     assert [(one["status"], one["executions"][0]["state"]) for one in shown] == [
         ("processing", "running"),
         *[("queued", "queued")] * 3,
     ]
     assert [one["started_at"] is None for one in shown] == [False, True, True, True]
     assert [one["executions"][0]["started_at"] is None for one in shown] == [False, True, True, True]
-    reasons = [(await person.get(f"/api/v1/jobs/{job}/why"))["reasons"][0] for job in jobs[1:]]
+    reasons = [(await user.get(f"/api/v1/jobs/{job}/why"))["reasons"][0] for job in jobs[1:]]
     assert ["next" in reason for reason in reasons] == [True, False, False]
     assert "behind 2 others, and another run of the exclusive model is in progress" in reasons[2]

@@ -287,7 +287,7 @@ async def test_root_can_use_a_home_in_a_private_directory(home: Home) -> None:
         assert _capabilities(servers.postgres.child.pid) == 1 << 2
 
 
-def as_nobody(home: Home) -> Child:
+def as_other_user(home: Home) -> Child:
     """The holder under an ordinary account."""
     account = Account(65534, 65534)
     give(home.path, account)
@@ -308,7 +308,7 @@ def as_nobody(home: Home) -> Child:
 
 @AS_ROOT
 async def test_servers_of_an_ordinary_user_run_under_that_account(home: Home) -> None:
-    holder = as_nobody(home)
+    holder = as_other_user(home)
     await holder.start()
     await until(lambda: "database_url" in holder.since_start() or not holder.running, "the holder says where")
     report = json.loads(holder.since_start())
@@ -322,7 +322,7 @@ async def test_servers_of_an_ordinary_user_run_under_that_account(home: Home) ->
 @AS_ROOT
 async def test_data_of_another_account_is_refused_to_an_ordinary_user(home: Home) -> None:
     (home.path / "postgres").mkdir()
-    holder = as_nobody(home)
+    holder = as_other_user(home)
     await holder.start()
     assert await holder.wait() != 0
     assert "belongs to uid 0, not to you; set BEACON_HOME" in holder.since_start()

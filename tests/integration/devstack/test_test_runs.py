@@ -44,18 +44,18 @@ def test_a_missing_docker_engine_gives_one_error_line(workers: str, tmp_path: Pa
 
 
 @pytest.fixture
-async def somebodys_redis() -> AsyncIterator[str]:
+async def foreign_redis() -> AsyncIterator[str]:
     with scratch_home() as home:
         async with EmbeddedRedis(home, password="a-password") as redis:
             yield redis.url_of(1)
 
 
-async def test_given_servers_are_used_and_left_unchanged(servers: ServerPair, somebodys_redis: str) -> None:
+async def test_given_servers_are_used_and_left_unchanged(servers: ServerPair, foreign_redis: str) -> None:
     before = await templates_on(servers)
-    async with Redis.from_url(somebodys_redis) as client:
+    async with Redis.from_url(foreign_redis) as client:
         await client.set("existing-key", "data")
         done = await asyncio.to_thread(
-            run_tests, ONE_FILE, DATABASE_URL=servers.database_url, REDIS_URL=somebodys_redis
+            run_tests, ONE_FILE, DATABASE_URL=servers.database_url, REDIS_URL=foreign_redis
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert await client.get("existing-key") == b"data"

@@ -35,7 +35,7 @@ async def always_ok(connection: Connection) -> None:
         await connection.send(OK)
 
 
-def says(data: bytes) -> Handler:
+def answers_with(data: bytes) -> Handler:
     """Answers every request with this and closes the connection."""
 
     async def handler(connection: Connection) -> None:
@@ -90,7 +90,7 @@ async def test_concurrent_calls_have_a_connection_each(client: BackendClient) ->
     ids=["chunked", "after 100", "after 103", "until the end", "of HTTP/1.0"],
 )
 async def test_all_framings_of_a_response_are_read(answer: bytes, client: BackendClient) -> None:
-    async with server_that(says(answer)) as server:
+    async with server_that(answers_with(answer)) as server:
         assert await output_of(server, client) == "yes"
 
 
@@ -144,7 +144,7 @@ async def test_a_response_may_arrive_byte_by_byte(client: BackendClient) -> None
 async def test_each_bad_response_has_its_error_code(
     answer: bytes, code: str, words: str, client: BackendClient
 ) -> None:
-    async with server_that(says(answer)) as server:
+    async with server_that(answers_with(answer)) as server:
         error = await error_of(server, client)
 
         assert error.code == code
@@ -162,7 +162,7 @@ async def test_a_connection_with_surplus_data_is_not_reused(client: BackendClien
 
 
 async def test_a_connection_closed_by_the_server_is_not_reused(client: BackendClient) -> None:
-    async with server_that(says(OK)) as server:
+    async with server_that(answers_with(OK)) as server:
         assert await output_of(server, client) == "yes"
         await asyncio.sleep(0)  # the client reads the end of the connection
 
@@ -222,7 +222,7 @@ async def test_a_get_lost_on_a_reused_connection_is_repeated(client: BackendClie
 @pytest.mark.parametrize("place", ["http://127.0.0.2:9/x", "", "http://[", "ftp://127.0.0.1/x"])
 async def test_a_redirect_to_another_origin_is_not_followed(place: str, client: BackendClient) -> None:
     answer = f"HTTP/1.1 303 See Other\r\nlocation: {place}\r\ncontent-length: 0\r\n\r\n".encode()
-    async with server_that(says(answer)) as server:
+    async with server_that(answers_with(answer)) as server:
         assert (await error_of(server, client)).code == "bad_payload"
 
 
@@ -297,7 +297,7 @@ async def test_a_stream_is_no_faster_than_its_reader(client: BackendClient) -> N
 
 
 async def test_a_broken_stream_is_a_failure(client: BackendClient) -> None:
-    async with server_that(says(CHUNKED + b"5\r\ndata:\r\n")) as server:
+    async with server_that(answers_with(CHUNKED + b"5\r\ndata:\r\n")) as server:
         sink = StreamSink()
         with pytest.raises(BackendError) as failed:
             await backend_at("openai", server.url, client).run(CALL, sink=sink)
@@ -308,7 +308,7 @@ async def test_a_broken_stream_is_a_failure(client: BackendClient) -> None:
 
 async def test_a_refused_stream_has_an_error_status(client: BackendClient) -> None:
     refused = b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\ncontent-length: 4\r\n\r\nbusy"
-    async with server_that(says(refused)) as server:
+    async with server_that(answers_with(refused)) as server:
         sink = StreamSink()
         with pytest.raises(BackendError) as failed:
             await backend_at("openai", server.url, client).run(CALL, sink=sink)
@@ -352,7 +352,7 @@ async def test_a_backend_is_called_through_its_proxy(client: BackendClient) -> N
 async def test_a_proxy_that_refuses_is_the_backends_fault(client: BackendClient) -> None:
     refused = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 6\r\n\r\nsecret"
     for scheme in ("http", "https"):
-        async with server_that(says(refused)) as server:
+        async with server_that(answers_with(refused)) as server:
             transport = BackendTransport(proxy=URL(server.url))
             backend = backend_at("modal", f"{scheme}://gpu.invalid", client, transport=transport)
             with pytest.raises(BackendError) as failed:

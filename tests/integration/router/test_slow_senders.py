@@ -95,7 +95,7 @@ async def test_a_client_may_wait_long_for_its_response(router: Router, gpu: Gpus
 
 
 async def test_a_chat_stream_outlives_the_head_timeout() -> None:
-    async def speaks_late(connection: Connection) -> None:
+    async def answers_late(connection: Connection) -> None:
         await connection.request()
         await connection.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + word("first"))
         await may_go_on.wait()
@@ -107,7 +107,7 @@ async def test_a_chat_stream_outlives_the_head_timeout() -> None:
 
     may_go_on = asyncio.Event()
     talk = {"request_id": "s-1", "model": "chat", "stream": True, "input": {"prompt": "x"}}
-    async with server_that(speaks_late) as backend_server:
+    async with server_that(answers_late) as backend_server:
         entry = backend("US", backend_server.url, dialect="openai", models=("chat",), slots=1)
         config = router_config({"us-1": entry}, **SHORT)
         async with start_router(config) as router, wire_to(router.url) as wire:

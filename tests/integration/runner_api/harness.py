@@ -123,7 +123,7 @@ class ApiHarness:
     users: PostgresUsers
     clock: ManualClock
     transport: httpx.ASGITransport
-    rung: list[None]
+    notified: list[None]
     watchers: Watchers
     bodies: BodyLimits
     metrics: CollectorRegistry
@@ -254,7 +254,7 @@ async def api_harness(
     database, redis = Database(database_url, size=5), RedisAddress(redis_url).open()
     await database.open()
     layout, clock, router = Layout.of(config, cluster=False), ManualClock(), RouterStandIn()
-    rung: list[None] = []
+    notified: list[None] = []
     watchers = Watchers(RedisAddress(redis_url), SystemClock())
     await watchers.start()
     registry = new_registry()
@@ -272,8 +272,8 @@ async def api_harness(
         tokens=RedisWebSocketTokens(redis),
         request_limits=request_limits,
         stream_limits=stream_limits,
-        notify_outbox=lambda: rung.append(None),
-        publish=lambda _: rung.append(None),
+        notify_outbox=lambda: notified.append(None),
+        publish=lambda _: notified.append(None),
         registry=registry,
         access_log=False,
         file_store=open_store(files),
@@ -293,7 +293,7 @@ async def api_harness(
             PostgresUsers(database),
             clock,
             transport,
-            rung,
+            notified,
             watchers,
             parts.bodies,
             registry,

@@ -52,7 +52,7 @@ OTHERS = [
 ]
 
 
-def must_say_so(answer: httpx.Response) -> None:
+def assert_outdated(answer: httpx.Response) -> None:
     document = answer.json()
     problem = document.get("error", document)  # below /v1: the error object of OpenAI's API
     assert (answer.status_code, problem["code"]) == (503, "database_outdated"), answer.request.url
@@ -65,7 +65,7 @@ async def test_every_route_with_a_key_reports_the_missing_migration(
 ) -> None:
     async with api_harness(empty_database_url, redis_url) as api:
         for method, path in await operations_with_key(api):
-            must_say_so(await api.caller("bk_any").http.request(method, path, content=b"{"))
+            assert_outdated(await api.caller("bk_any").http.request(method, path, content=b"{"))
 
 
 @pytest.mark.parametrize(("path", "body", "headers"), SUBMISSIONS)
@@ -76,7 +76,7 @@ async def test_submissions_to_an_earlier_version_wait_for_the_migration(
     async with api_harness(empty_database_url, redis_url) as api:
         await api.store.database.execute(MAKE_OUTDATED)
         for caller in (await api.user(), await api.admin()):  # with limits, and without
-            must_say_so(await caller.http.post(path, json=body, headers=headers))
+            assert_outdated(await caller.http.post(path, json=body, headers=headers))
         await api.store.database.execute(MAKE_CURRENT)
         for caller in (await api.user("carl"), await api.user("dora")):
             await caller.post(path, body, 202, **headers)
@@ -94,7 +94,7 @@ async def test_no_route_breaks_on_an_earlier_version(empty_database_url: str, re
 
         for answer in await ask():
             if answer.status_code >= 500:
-                must_say_so(answer)
+                assert_outdated(answer)
         await api.store.database.execute(MAKE_CURRENT)
         assert {answer.status_code for answer in await ask()} <= {200, 201, 202, 400, 404, 409}
 

@@ -21,7 +21,7 @@ from tests.integration.runner_api.harness import CONFIG, GENERATION, MATRIX, Api
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
 
-def says(model: str, wait_s: float) -> RouterStatus:
+def forecast_of(model: str, wait_s: float) -> RouterStatus:
     region = RegionStatus(
         region="US",
         concurrency=4,
@@ -71,11 +71,11 @@ async def test_the_wait_covers_the_lane_and_the_router(api: ApiHarness) -> None:
     await api.clock.advance(3)
     await shown(anna, jobs[0], 1, None)
     assert (await anna.job(jobs[0]))["no_estimate_reason"] == "no router answers"
-    api.router.statuses = [says("music", 7.5)]
+    api.router.statuses = [forecast_of("music", 7.5)]
     await api.clock.advance(16)
     await shown(anna, jobs[0], 1, 7.5)
     await shown(anna, jobs[4], 5, 9.5)  # four more starts at the router's pace
-    api.router.statuses = [says("flux", 1.0)]
+    api.router.statuses = [forecast_of("flux", 1.0)]
     await api.clock.advance(3)
     await shown(anna, jobs[4], 5, None)
     assert (await anna.job(jobs[4]))["no_estimate_reason"] == "no backend can run music in US now"
@@ -83,7 +83,7 @@ async def test_the_wait_covers_the_lane_and_the_router(api: ApiHarness) -> None:
 
 async def test_the_response_to_a_submission_has_the_same_wait(api: ApiHarness) -> None:
     anna = await api.user(tier="creator")
-    api.router.statuses = [says("music", 7.5)]
+    api.router.statuses = [forecast_of("music", 7.5)]
     for _ in range(5):
         await anna.submit(SONG)
     await api.publish()
@@ -94,7 +94,7 @@ async def test_the_response_to_a_submission_has_the_same_wait(api: ApiHarness) -
 
 async def test_quick_submissions_have_different_positions(api: ApiHarness) -> None:
     anna = await api.user(tier="creator")
-    api.router.statuses = [says("music", 7.5)]
+    api.router.statuses = [forecast_of("music", 7.5)]
     answers = [await anna.post("/api/v1/jobs", SONG, 202) for _ in range(5)]
     assert [one["position"] for one in answers] == [1, 2, 3, 4, 5]
     assert [one["estimated_wait_s"] for one in answers] == [7.5, 8.0, 8.5, 9.0, 9.5]
@@ -151,7 +151,7 @@ async def test_a_job_of_a_paused_class_has_a_position_but_no_wait(api: ApiHarnes
     await admin.post("/admin/queues/high/pause")
     await api.clock.advance(3)
     await shown(anna, job_id, 1, None)
-    api.router.statuses = [says("music", 7.5)]
+    api.router.statuses = [forecast_of("music", 7.5)]
     await api.clock.advance(16)
     await until(lambda: reason_of(anna, job_id, "class high is paused"), "the reason is reported")
 

@@ -213,7 +213,7 @@ async def test_a_job_cancelled_at_the_router_is_refunded_once(
     cancelled = await anna.post(f"/api/v1/jobs/{job_id}/cancel")
     assert (cancelled["status"], cancelled["price_paid"]) == ("cancelled", 0)
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
-    await all_told(api)
+    await all_cancels_confirmed(api)
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
@@ -224,10 +224,10 @@ async def test_a_refund_waits_for_an_unavailable_router_within_bounds(
     job_id = await paid_and_claimed(api, anna, backend=None)
     api.router.unanswered = ("cannot connect",)
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
-    await all_told(api)
+    await all_cancels_confirmed(api)
     assert (await entries(anna))[0] == ("skip", -1)
     await api.store.database.execute(LONG_AGO)
-    await all_told(api)
+    await all_cancels_confirmed(api)
     assert await entries(anna) == [("refund", 1), ("skip", -1), ("grant", 20)]
 
 
@@ -270,7 +270,7 @@ def cancel_notifier(api: ApiHarness) -> CancelNotifier:
     return CancelNotifier(PostgresCancels(api.store.database, max_executions=64), api.router)
 
 
-async def all_told(api: ApiHarness) -> None:
+async def all_cancels_confirmed(api: ApiHarness) -> None:
     """Run the relay's cancel notifier when the next try is due."""
     await api.store.database.execute(TRY_NOW)
     await cancel_notifier(api).run_once()

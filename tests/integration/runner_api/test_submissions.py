@@ -31,7 +31,7 @@ async def test_a_job_is_accepted_stored_and_the_publisher_woken(
     accepted = JobAccepted.model_validate(answer.json())
     assert (accepted.status, accepted.tier, accepted.priority) == ("queued", "premium", "medium")
     assert answer.headers["location"] == accepted.links["self"]
-    assert api.rung == [None]
+    assert api.notified == [None]
     assert (await anna.get(accepted.links["self"]))["job_id"] == accepted.job_id
 
 

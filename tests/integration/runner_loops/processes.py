@@ -34,14 +34,14 @@ class Process:
         if self.started.exit_code is not None:
             raise RuntimeError(f"{self.name} ended with {self.started.exit_code}:\n{self.log}")
 
-    async def says(self, *words: str) -> None:
+    async def logs(self, *words: str) -> None:
         """One of these."""
 
-        def said() -> bool:
+        def logged() -> bool:
             self.must_be_alive()
             return any(word in self.log for word in words)
 
-        await until(said, f"{self.name} says one of {words!r}")
+        await until(logged, f"{self.name} logs one of {words!r}")
 
     async def exited(self) -> int:
         return await asyncio.to_thread(self.started.wait, PATIENCE_S)
@@ -52,7 +52,7 @@ class Process:
 
 
 @dataclass
-class Stage:
+class ProcessHarness:
     """The servers, files and simulated GPU of the processes of one test."""
 
     folder: Path
@@ -115,7 +115,7 @@ def _content(file: Path) -> str:
 
 
 @asynccontextmanager
-async def stage(database_url: str, redis_url: str, folder: Path) -> AsyncIterator[Stage]:
+async def process_harness(database_url: str, redis_url: str, folder: Path) -> AsyncIterator[ProcessHarness]:
     """A running GPU and router; the test starts relays and workers."""
     shutil.copy(CONFIG, folder / "beacon.toml")
     async with AsyncExitStack() as running:
@@ -131,7 +131,7 @@ async def stage(database_url: str, redis_url: str, folder: Path) -> AsyncIterato
             "BEACON_LOG_FORMAT": "json",
             "BEACON_FILES_URL": str(folder / "files"),
         }
-        made = Stage(folder, environment, gpu)
+        made = ProcessHarness(folder, environment, gpu)
         made.change_config(*SHORT_LEASES)
         running.callback(made.end)
         environment["BEACON_ROUTER_URLS"] = await made.router()

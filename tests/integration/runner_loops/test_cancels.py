@@ -13,18 +13,18 @@ import pytest
 from beacon_contracts.ids import JobId, encode_execution_id
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import LoopHarness, matrix
-from tests.integration.runner_loops.processes import Stage, stage
+from tests.integration.runner_loops.processes import ProcessHarness, process_harness
 
 
 @pytest.fixture
-async def scene(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
-    async with stage(database_url, redis_url, tmp_path) as made:
+async def processes(database_url: str, redis_url: str, tmp_path: Path) -> AsyncIterator[ProcessHarness]:
+    async with process_harness(database_url, redis_url, tmp_path) as made:
         await made.gpu.hold()
         yield made
 
 
-async def outcomes(scene: Stage, job: JobId) -> list[str]:
-    calls = await scene.gpu.ledger()
+async def outcomes(processes: ProcessHarness, job: JobId) -> list[str]:
+    calls = await processes.gpu.ledger()
     return [
         call["outcome"]
         for call in calls
@@ -39,16 +39,18 @@ async def routers_know(harness: LoopHarness) -> None:
     await until(no_trace, "the routers have confirmed the cancel")
 
 
-async def test_a_cancel_reaches_the_router_after_the_api_died(harness: LoopHarness, scene: Stage) -> None:
-    await scene.relay("relay")
-    await scene.worker("worker")
+async def test_a_cancel_reaches_the_router_after_the_api_died(
+    harness: LoopHarness, processes: ProcessHarness
+) -> None:
+    await processes.relay("relay")
+    await processes.worker("worker")
     (job,) = await harness.submit()
-    await scene.gpu.wait_running(1)
+    await processes.gpu.wait_running(1)
     await harness.cancel(job)
-    await scene.gpu.wait_running(0)
+    await processes.gpu.wait_running(0)
     await routers_know(harness)
     await harness.nothing_left()
-    assert await outcomes(scene, job) == ["aborted"]
+    assert await outcomes(processes, job) == ["aborted"]
     assert (await harness.job(job))["state"] == "cancelled"
     (execution,) = await harness.executions(job)
     assert (execution["state"], execution["actual_region"], execution["attempt"]) == ("cancelled", "US", 1)
@@ -56,44 +58,46 @@ async def test_a_cancel_reaches_the_router_after_the_api_died(harness: LoopHarne
 
 
 async def test_a_cancel_reaches_the_router_after_api_and_worker_died(
-    harness: LoopHarness, scene: Stage
+    harness: LoopHarness, processes: ProcessHarness
 ) -> None:
-    await scene.relay("relay")
-    worker = await scene.worker("worker")
+    await processes.relay("relay")
+    worker = await processes.worker("worker")
     (job,) = await harness.submit()
-    await scene.gpu.wait_running(1)
+    await processes.gpu.wait_running(1)
     worker.send(signal.SIGKILL)
     await worker.exited()
     await harness.cancel(job)
-    await scene.gpu.wait_running(0)
-    assert await outcomes(scene, job) == ["aborted"]
+    await processes.gpu.wait_running(0)
+    assert await outcomes(processes, job) == ["aborted"]
 
 
 async def test_a_run_that_a_stopped_worker_left_at_the_router_ends_with_its_job(
-    harness: LoopHarness, scene: Stage
+    harness: LoopHarness, processes: ProcessHarness
 ) -> None:
     """A deployment returns the job to the queue and leaves its run at the router; no worker joins it."""
-    scene.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
-    await scene.relay("relay")
-    worker = await scene.worker("worker")
+    processes.change_config("stop_grace_s = 20", "stop_grace_s = 0.3")
+    await processes.relay("relay")
+    worker = await processes.worker("worker")
     (job,) = await harness.submit()
-    await scene.gpu.wait_running(1)
+    await processes.gpu.wait_running(1)
     worker.send(signal.SIGTERM)
     await worker.exited()
     assert (await harness.job(job))["worker"] is None
     await harness.cancel(job)
-    await scene.gpu.wait_running(0)
+    await processes.gpu.wait_running(0)
 
 
-async def test_no_execution_of_a_cancelled_job_is_started(harness: LoopHarness, scene: Stage) -> None:
+async def test_no_execution_of_a_cancelled_job_is_started(
+    harness: LoopHarness, processes: ProcessHarness
+) -> None:
     """Four run concurrently: a cancelled execution must not start another one."""
-    scene.change_config("job_parallelism = 256 ", "job_parallelism = 4 ")
-    await scene.relay("relay")
-    await scene.worker("worker")
+    processes.change_config("job_parallelism = 256 ", "job_parallelism = 4 ")
+    await processes.relay("relay")
+    await processes.worker("worker")
     (job,) = await harness.submit(body=matrix(questions=50))
-    await scene.gpu.wait_running(4)
+    await processes.gpu.wait_running(4)
     await harness.cancel(job)
-    await scene.gpu.wait_running(0)
+    await processes.gpu.wait_running(0)
     await routers_know(harness)
     await harness.nothing_left()
-    assert await outcomes(scene, job) == ["aborted"] * 4
+    assert await outcomes(processes, job) == ["aborted"] * 4

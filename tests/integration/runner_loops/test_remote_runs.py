@@ -13,7 +13,7 @@ from beacon_contracts.ids import JobId, encode_execution_id
 from beacon_runner.postgres.job_queries import PostgresJobQueries
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import LoopHarness
-from tests.integration.runner_loops.processes import Process, Stage, stage
+from tests.integration.runner_loops.processes import Process, ProcessHarness, process_harness
 from tests.integration.runner_router_client.router_stub import RouterStub, router_stub
 
 REMOTE = {"backend": "us-1", "run_id": "pred-17"}
@@ -26,20 +26,20 @@ async def router() -> AsyncIterator[RouterStub]:
 
 
 @pytest.fixture
-async def scene(
+async def processes(
     database_url: str, redis_url: str, tmp_path: Path, router: RouterStub
-) -> AsyncIterator[Stage]:
-    async with stage(database_url, redis_url, tmp_path) as made:
+) -> AsyncIterator[ProcessHarness]:
+    async with process_harness(database_url, redis_url, tmp_path) as made:
         made.environment["BEACON_ROUTER_URLS"] = router.url
         await made.relay("relay")
         yield made
 
 
 async def test_the_next_worker_continues_the_run_at_the_backend(
-    harness: LoopHarness, scene: Stage, router: RouterStub
+    harness: LoopHarness, processes: ProcessHarness, router: RouterStub
 ) -> None:
     """Worker and router die together: only what is recorded leads to the run."""
-    worker = await scene.worker("first")
+    worker = await processes.worker("first")
     (job,) = await harness.submit()
     execution = encode_execution_id(job, 0, 0)
     await router.until(lambda: execution in router.known)
@@ -52,7 +52,7 @@ async def test_the_next_worker_continues_the_run_at_the_backend(
     worker.send(signal.SIGKILL)
     await worker.exited()
     router.known.clear()
-    await scene.worker("second")
+    await processes.worker("second")
     await router.until(lambda: execution in router.known)
     assert [body["remote"] for body in router.bodies] == [None, REMOTE]
     await router.finish(execution)
@@ -62,16 +62,16 @@ async def test_the_next_worker_continues_the_run_at_the_backend(
 
 @dataclass
 class Provider:
-    """A scene whose flux runs at a provider, with a router that can be killed and started again."""
+    """A processes whose flux runs at a provider, with a router that can be killed and started again."""
 
-    scene: Stage
+    processes: ProcessHarness
     port: int
     routers: int = 0
 
     async def start_router(self) -> Process:
         self.routers += 1
-        await self.scene.router(f"router-of-provider-{self.routers}", self.port)
-        return self.scene.processes[-1]
+        await self.processes.router(f"router-of-provider-{self.routers}", self.port)
+        return self.processes.processes[-1]
 
     async def named(self, harness: LoopHarness, job: JobId) -> Any:
         """The run at the provider, when it is recorded."""
@@ -83,29 +83,29 @@ class Provider:
         return await until(recorded, "the run at the provider is recorded")
 
     async def outcomes(self) -> list[str | None]:
-        return [call["outcome"] for call in await self.scene.gpu.ledger()]
+        return [call["outcome"] for call in await self.processes.gpu.ledger()]
 
 
 @pytest.fixture
 async def provider(
     database_url: str, redis_url: str, tmp_path: Path, unused_tcp_port: int
 ) -> AsyncIterator[Provider]:
-    async with stage(database_url, redis_url, tmp_path) as scene:
+    async with process_harness(database_url, redis_url, tmp_path) as processes:
         modal = 'dialect = "modal"\nurl = "http://127.0.0.1:8201/modal"'
-        scene.change_config(modal, modal.replace("8201/modal", "8201/spawn") + "\nspawn = true")
-        scene.environment["BEACON_BACKEND_US_1_URL"] = f"{scene.gpu.url}/spawn"
-        scene.environment["BEACON_ROUTER_URLS"] = f"http://127.0.0.1:{unused_tcp_port}"
-        await scene.relay("relay")
-        await scene.gpu.hold()
-        yield Provider(scene, unused_tcp_port)
+        processes.change_config(modal, modal.replace("8201/modal", "8201/spawn") + "\nspawn = true")
+        processes.environment["BEACON_BACKEND_US_1_URL"] = f"{processes.gpu.url}/spawn"
+        processes.environment["BEACON_ROUTER_URLS"] = f"http://127.0.0.1:{unused_tcp_port}"
+        await processes.relay("relay")
+        await processes.gpu.hold()
+        yield Provider(processes, unused_tcp_port)
 
 
 @pytest.mark.parametrize("killed", ["worker", "router", "both"])
 async def test_a_run_at_a_provider_is_not_repeated(
     harness: LoopHarness, provider: Provider, killed: str
 ) -> None:
-    scene, router = provider.scene, await provider.start_router()
-    worker = await scene.worker("first")
+    processes, router = provider.processes, await provider.start_router()
+    worker = await processes.worker("first")
     (job,) = await harness.submit()
     remote = await provider.named(harness, job)
     if killed in ("worker", "both"):
@@ -116,8 +116,8 @@ async def test_a_run_at_a_provider_is_not_repeated(
         await router.exited()
         await provider.start_router()
     if killed in ("worker", "both"):
-        await scene.worker("second")
-    await scene.gpu.release()
+        await processes.worker("second")
+    await processes.gpu.release()
     assert await harness.ended(job) == ["completed"]
     assert await provider.outcomes() == ["completed"], f"the only run is {remote}"
     assert [one["remote"] for one in await harness.executions(job)] == [None]
@@ -125,8 +125,8 @@ async def test_a_run_at_a_provider_is_not_repeated(
 
 async def test_a_cancel_ends_a_run_that_no_router_knows(harness: LoopHarness, provider: Provider) -> None:
     """The routers have lost it, and no worker has asked for it again."""
-    scene, router = provider.scene, await provider.start_router()
-    worker = await scene.worker("first")
+    processes, router = provider.processes, await provider.start_router()
+    worker = await processes.worker("first")
     (job,) = await harness.submit()
     await provider.named(harness, job)
     for process in (worker, router):
@@ -150,9 +150,9 @@ async def test_a_cancel_ends_a_run_that_no_router_knows(harness: LoopHarness, pr
 async def test_progress_of_a_provider_reaches_the_events_of_the_job(
     harness: LoopHarness, provider: Provider
 ) -> None:
-    scene = provider.scene
+    processes = provider.processes
     await provider.start_router()
-    await scene.worker("worker")
+    await processes.worker("worker")
     (job,) = await harness.submit()
 
     async def reported() -> Any:
@@ -165,5 +165,5 @@ async def test_progress_of_a_provider_reaches_the_events_of_the_job(
     (event,) = await until(reported, "progress is recorded")
     assert event.data["message"]
     assert (event.data["item"], event.data["model"], event.data["region"]) == ("generation", "flux", "US")
-    await scene.gpu.release()
+    await processes.gpu.release()
     assert await harness.ended(job) == ["completed"]

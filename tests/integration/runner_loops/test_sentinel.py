@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.sentinel import SentinelGroup, sentinels
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import LoopHarness
-from tests.integration.runner_loops.processes import Stage, stage
+from tests.integration.runner_loops.processes import ProcessHarness, process_harness
 
 
 @pytest.fixture
@@ -26,8 +26,10 @@ async def harness(database_url: str, watched: SentinelGroup) -> AsyncIterator[Lo
 
 
 @pytest.fixture
-async def scene(database_url: str, watched: SentinelGroup, tmp_path: Path) -> AsyncIterator[Stage]:
-    async with stage(database_url, watched.url, tmp_path) as made:
+async def processes(
+    database_url: str, watched: SentinelGroup, tmp_path: Path
+) -> AsyncIterator[ProcessHarness]:
+    async with process_harness(database_url, watched.url, tmp_path) as made:
         await made.relay("relay")
         yield made
 
@@ -40,25 +42,25 @@ async def published(harness: LoopHarness) -> None:
 
 
 async def test_every_job_completes_once_after_a_failover(
-    harness: LoopHarness, scene: Stage, watched: SentinelGroup
+    harness: LoopHarness, processes: ProcessHarness, watched: SentinelGroup
 ) -> None:
     """Replication is asynchronous, so the last writes are lost and restored from Postgres."""
-    await scene.worker("one")
-    await scene.worker("two")
+    await processes.worker("one")
+    await processes.worker("two")
     done = await harness.submit(20)
     assert await harness.ended(*done) == ["completed"] * 20
-    await scene.gpu.hold()
+    await processes.gpu.hold()
     jobs = await harness.submit(20)
-    await scene.gpu.wait_running(1)  # this model runs one at a time
+    await processes.gpu.wait_running(1)  # this model runs one at a time
     watched.cut_replication()
     jobs += await harness.submit(20)
     await published(harness)
     watched.kill_primary()
     jobs += await harness.submit(20)
-    await scene.gpu.release()
+    await processes.gpu.release()
     assert await harness.ended(*jobs) == ["completed"] * 60
-    ledger = await scene.gpu.ledger()
+    ledger = await processes.gpu.ledger()
     assert len({call["request_id"] for call in ledger}) == len(ledger) == 80
     await harness.nothing_left()
-    for process in scene.processes:
+    for process in processes.processes:
         process.must_be_alive()

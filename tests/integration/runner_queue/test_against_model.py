@@ -132,7 +132,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert list(self._do(self._queue.find_inconsistent(live))) == missing
 
     @invariant()
-    def counts_are_the_truth(self) -> None:
+    def counts_match_the_model(self) -> None:
         stats = self._do(self._desk.stats())
         assert dict(stats.waiting) == self._model.waiting()
         assert stats.leased == len(self._model.leased_ids())

@@ -56,7 +56,7 @@ class GpuMachine(RuleBasedStateMachine):
         self.schedule(effects)
 
     @rule(kind=st.sampled_from([FaultKind.HANG, FaultKind.SLOW_RUN, FaultKind.SLOW_START, FaultKind.EMPTY]))
-    def spoil_the_next(self, kind: FaultKind) -> None:
+    def add_fault_to_next(self, kind: FaultKind) -> None:
         self.gpu.faults.add(Fault(kind, extra_s=4.0, next_n=1))
 
     @precondition(lambda self: self.events)
@@ -102,7 +102,7 @@ class GpuMachine(RuleBasedStateMachine):
         }
 
     @invariant()
-    def nobody_waits_without_a_reason(self) -> None:
+    def waiting_calls_wait_for_memory(self) -> None:
         """A call that has not started waits for a load, or for memory that others use."""
         waiting = [call for call in self.gpu.held if call.started is None]
         if waiting:
@@ -110,7 +110,7 @@ class GpuMachine(RuleBasedStateMachine):
             assert self.gpu.memory.loading or in_use
 
     @invariant()
-    def the_books_balance(self) -> None:
+    def counters_add_up(self) -> None:
         over = [call for call in self.calls if call.outcome is not None]
         assert len(over) + len(self.gpu.held) == len(self.calls) == len(self.gpu.ledger)
         assert self.gpu.stats.outcomes.total() == len(over)

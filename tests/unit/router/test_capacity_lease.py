@@ -135,7 +135,7 @@ async def test_an_unusable_token_is_exchanged_at_a_bounded_rate() -> None:
             await lease.stop()
 
 
-class SlowToTakeBack(MemoryLimiter):
+class SlowReleaseLimiter(MemoryLimiter):
     """Takes no token back before it is `free`."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -150,7 +150,7 @@ class SlowToTakeBack(MemoryLimiter):
 async def test_capacity_drops_before_a_token_is_released() -> None:
     """The other router may have the token before the reply arrives here."""
     clock = ManualClock()
-    limiter = SlowToTakeBack(clock)
+    limiter = SlowReleaseLimiter(clock)
     capacities: list[int] = []
     first = CapacityLease(SharedLimit("slots:us-1", 1), limiter, clock, capacities.append)
     second = CapacityLease(SharedLimit("slots:us-1", 1), limiter, clock, lambda _: None)
