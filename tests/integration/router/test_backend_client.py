@@ -110,8 +110,8 @@ async def test_a_response_may_arrive_byte_by_byte(client: BackendClient) -> None
     [
         (b"", "connection_lost", ""),
         (b"HTTP/1.1 200 OK\r\ncontent-le", "connection_lost", ""),
-        (OK[:-3], "connection_lost", ""),
-        (b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n7\r\n{"outpu', "connection_lost", ""),
+        (OK[:-3], "connection_lost", "ended before it was complete"),
+        (b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n7\r\n{"outpu', "connection_lost", "complete"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "bad_payload", "not valid HTTP"),
         (b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n", "backend_error", "101"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 20000\r\n\r\n" + b"x" * 20_000, "bad_payload", "longer"),

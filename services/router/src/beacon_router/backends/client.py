@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import aiohttp
 from yarl import URL
 
-from beacon_router.backends.errors import bad_payload, connection_lost, status_error, unreachable
+from beacon_router.backends.errors import bad_payload, connection_lost, status_error, text_of, unreachable
 from beacon_router.backends.types import BackendError, ResponseReader, WireRequest, WireResponse
 
 CONNECT_TIMEOUT_S = 10.0
@@ -93,7 +93,7 @@ class BackendClient:
         except aiohttp.ClientHttpProxyError as error:
             raise _proxy_error(error) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise connection_lost(error) from error
+            raise connection_lost(text_of(error)) from error
 
     def websocket(
         self, url: URL, headers: Mapping[str, str], transport: BackendTransport = DIRECT, *, max_bytes: int
@@ -135,11 +135,11 @@ class BackendClient:
         except aiohttp.ClientPayloadError as error:
             if isinstance(error.__cause__, aiohttp.http_exceptions.ContentEncodingError):
                 raise bad_payload("the response cannot be decompressed") from error
-            raise connection_lost(error) from error
+            raise connection_lost("the response ended before it was complete") from error
         except aiohttp.ClientResponseError as error:
             raise bad_payload(f"the response is not valid HTTP: {error.message}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise connection_lost(error) from error
+            raise connection_lost(text_of(error)) from error
 
     async def start(self) -> None:
         """Connections are opened when they are needed."""

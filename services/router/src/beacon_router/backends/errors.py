@@ -122,8 +122,8 @@ def unreachable(error: BaseException) -> BackendError:
     )
 
 
-def connection_lost(error: BaseException) -> BackendError:
-    return BackendError("connection_lost", FailureStage.TRANSPORT, True, _text_of(error))
+def connection_lost(reason: str) -> BackendError:
+    return BackendError("connection_lost", FailureStage.TRANSPORT, True, reason)
 
 
 def run_timeout(limit_s: float) -> BackendError:
@@ -224,8 +224,8 @@ def _connect_reason(error: BaseException) -> str:
             number = error.os_error.errno
             known = os.strerror(number) if number and number > 0 else type(error.os_error).__name__
             return f"no connection is possible ({known})"
-    return _text_of(error)
+    return text_of(error)
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     return str(error)[:MAX_TEXT_LENGTH] or type(error).__name__
