@@ -83,6 +83,11 @@ class StackAdmin:
     def resume(self, job_class: str) -> None:
         self._http.post(f"/admin/queues/{job_class}/resume", headers=self.stack.admin).raise_for_status()
 
+    def roll_back(self, revision: int) -> None:
+        """The configuration of an earlier revision, if it has changed; whatever work that strands."""
+        path, body = "/admin/config/rollback?force=true", {"revision": revision}
+        self._http.post(path, headers=self.stack.admin, json=body).raise_for_status()
+
     def jobs(self, key: str) -> list[dict[str, Any]]:
         answer = self._http.get("/api/v1/jobs", headers={"Authorization": f"Bearer {key}"})
         return list(answer.raise_for_status().json()["jobs"])

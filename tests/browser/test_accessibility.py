@@ -16,6 +16,7 @@ pytestmark = pytest.mark.stack
 
 PHONE = ViewportSize(width=390, height=844)
 WIDE = ViewportSize(width=1280, height=800)
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 VIEWS: tuple[tuple[Literal["light", "dark"], ViewportSize], ...] = (
     ("dark", PHONE),
     ("light", PHONE),
@@ -32,6 +33,7 @@ PAGES = {
     "Webhooks": "/webhooks",
     "Usage": "/usage",
     "Runtime": "/admin",
+    "Backends": "/admin/backends",
     "Dead letters": "/admin/dead",
     "Users": "/admin/users",
     "Audit log": "/admin/audit",
@@ -120,6 +122,15 @@ def test_dialogs_and_menus_are_accessible(
     check_access(page)
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
+    portal.open("/admin/backends")
+    for name in ("Drain eu-1", "Remove us-1"):
+        page.get_by_role("button", name=name).click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            check_access(page)
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_be_hidden()
 
 
 @pytest.mark.parametrize(("theme", "other"), [("light", "Dark"), ("dark", "Light")])

@@ -13,6 +13,7 @@ from beacon_router.scheduling import (
     BackendSpec,
     GroupSpec,
     ModelSpec,
+    Policy,
     RegionSpec,
     RequestId,
     Scheduler,
@@ -159,6 +160,19 @@ class DispatchHarness:
         )
         return self.service.submit(spec)
 
+    def adopt(self, changed: Topology) -> None:
+        """Go on with another topology, as after a change of the configuration."""
+        policy = Policy()
+        self.service.adopt(
+            changed,
+            policy,
+            run_rules(changed),
+            ranks=range(len(policy.tiers)),
+            replaced=(),
+            scale_to_zero=frozenset(),
+        )
+        self.service.runs.dispatch_ready()
+
     async def settle(self) -> None:
         """Run all tasks that need no time."""
         await self.clock.advance(0)
@@ -202,6 +216,12 @@ def topology(
     )
 
 
+def run_rules(where: Topology, attempts: int = 3) -> RunRules:
+    budget = ModelBudget(LOAD_S, RUN_S)
+    timeouts = RunTimeouts({model.name: budget for model in where.models}, budget)
+    return RunRules(BackoffPolicy(attempts, 60.0), timeouts, READER_S)
+
+
 @asynccontextmanager
 async def dispatch_harness(
     given: Topology | None = None,
@@ -217,9 +237,8 @@ async def dispatch_harness(
     clock = ManualClock()
     where = given or topology()
     backends = {spec.name: ManualBackend(spec.name) for spec in where.backends}
-    budgets = {model.name: ModelBudget(LOAD_S, RUN_S) for model in where.models}
     rules = DispatchRules(
-        runs=RunRules(BackoffPolicy(attempts, 60.0), RunTimeouts(budgets), READER_S),
+        runs=run_rules(where, attempts),
         breakers=BreakerRules(breaker_failures, 15.0, scale_to_zero=frozenset(scale_to_zero)),
         queue_size=queue_size,
         store=StoreLimits(held_bytes, retention_s),

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from beacon_contracts.inference import InferenceState, RemoteRun, RunProgress
 from beacon_router.backends.errors import run_unknown
 from beacon_router.backends.types import BackendError
-from beacon_router.scheduling import RequestId
+from beacon_router.scheduling import BackendSpec, ModelSpec, RequestId
 from beacon_router.service.inference import InferenceSpec
 from tests.unit.router.dispatch_harness import (
     RUN_S,
@@ -14,6 +14,7 @@ from tests.unit.router.dispatch_harness import (
     ManualBackend,
     dispatch_harness,
     failure,
+    topology,
 )
 
 RUN = RemoteRun(backend="us", run_id="run-1")
@@ -111,6 +112,23 @@ async def test_a_continued_run_takes_the_next_slot_of_its_backend_before_all_oth
 
         assert harness.running("us") == ["a"]
         assert backend.open[0].observer.run_id == "run-1"
+
+
+async def test_a_run_that_waits_to_be_continued_outlives_its_model() -> None:
+    """The backend serves only another model by then, or nothing at all."""
+    serves_n = BackendSpec("us", "US", frozenset({"n"}), slots=1)
+    elsewhere = BackendSpec("eu", "EU", frozenset({"n"}), slots=1)
+    for left in ((serves_n, elsewhere), (elsewhere,)):
+        async with remote_harness() as (harness, backend):
+            harness.submit("running")
+            continued(harness, "a")
+            await harness.settle()
+            harness.adopt(topology(left, models=[ModelSpec("n")]))
+            await harness.answer("us")
+            assert harness.running("us") == ["a"]
+            assert backend.open[0].observer.run_id == "run-1"
+            await harness.answer("us")
+            assert harness.state("a") is InferenceState.COMPLETED
 
 
 async def test_a_continued_run_is_not_refused_by_its_start_by() -> None:

@@ -86,5 +86,6 @@ def run_timeouts_of(config: BeaconConfig) -> RunTimeouts:
                 max_run_s=model.run_timeout_s or inf,
             )
             for name, model in config.models.items()
-        }
+        },
+        ModelBudget(router.load_timeout_s, router.run_timeout_s),
     )

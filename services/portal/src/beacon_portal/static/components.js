@@ -47,13 +47,18 @@ export async function reportErrors(notice, work, subject) {
   }
 }
 
-/** Ask before an action that cannot be undone. Resolves to whether it was confirmed. */
-export function confirmAction({ title, text, action, dangerous = true }) {
+/**
+ * Ask before an action with consequences; `details` are listed. Resolves to whether it was confirmed.
+ *
+ * @param {{title: string, text: string, action: string, dangerous?: boolean, details?: string[]}} question
+ */
+export function confirmAction({ title, text, action, dangerous = true, details = [] }) {
   const heading = uniqueId("dialog");
   const dialog = el("dialog", { "aria-labelledby": heading },
     el("form", { method: "dialog" },
       el("h2", { id: heading }, title),
       el("p", {}, text),
+      details.length > 0 && el("ul", { class: "reasons" }, details.map((detail) => el("li", {}, detail))),
       el("div", { class: "actions end" },
         el("button", { value: "no", class: "quiet", autofocus: true }, "Go back"),
         el("button", { value: "yes", class: dangerous ? "danger" : "primary" }, action))));

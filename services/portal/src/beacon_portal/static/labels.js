@@ -20,6 +20,8 @@ const STATES = {
   half_open: ["warn", "◐", "Probing"],
   closed: ["ok", "✓", "Healthy"],
   starting: ["wait", "◔", "Starting"],
+  draining: ["warn", "◔", "Draining"],
+  drained: ["off", "–", "Drained"],
   paused: ["warn", "❚", "Paused"],
   delivered: ["ok", "✓", "Delivered"],
   enabled: ["ok", "✓", "Enabled"],

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from math import inf
 
 from beacon_lifecycle import Clock, TaskSet
@@ -83,7 +83,7 @@ class SharedCapacity:
     # Events of runs
 
     def run_started(self, run: Run) -> None:
-        names = self._limits_of[run.start.backend, run.inference.spec.model]
+        names = self._limits_of(run.start.backend, run.inference.spec.model)
         self._leases_of[run] = leases = tuple(self._leases[name] for name in names)
         for name, lease in zip(names, leases, strict=True):
             lease.acquired()
@@ -144,9 +144,7 @@ class SharedCapacity:
         self._ready.set()
 
 
-def _limits_of(topology: Topology) -> dict[tuple[str, str], tuple[LimitName, ...]]:
-    return {
-        (backend.name, model): topology.limits_of(backend, model)
-        for backend in topology.backends
-        for model in backend.models
-    }
+def _limits_of(topology: Topology) -> Callable[[str, str], tuple[LimitName, ...]]:
+    """Of runs by backend and model; a run that is continued may be of a model that was removed."""
+    specs = {backend.name: backend for backend in topology.backends}
+    return cache(lambda backend, model: topology.limits_of(specs[backend], model))

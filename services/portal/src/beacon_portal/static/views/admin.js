@@ -1,13 +1,20 @@
-// Administration: queues, dead letters, users, audit log.
+// Administration: queues, backends, dead letters, users, audit log.
 
 import { auditPart } from "../admin/audit.js";
+import { backendsPart } from "../admin/backends.js";
 import { deadLettersPart } from "../admin/dead-letters.js";
 import { runtimePart } from "../admin/runtime.js";
 import { usersPart } from "../admin/users.js";
 import { el } from "../dom.js";
 import { pageHeader } from "../components.js";
 
-const PARTS = { runtime: ["Runtime", runtimePart], dead: ["Dead letters", deadLettersPart], users: ["Users", usersPart], audit: ["Audit log", auditPart] };
+const PARTS = {
+  runtime: ["Runtime", runtimePart],
+  backends: ["Backends", backendsPart],
+  dead: ["Dead letters", deadLettersPart],
+  users: ["Users", usersPart],
+  audit: ["Audit log", auditPart],
+};
 
 export function adminView(context) {
   const part = context.params.part ?? "runtime";
