@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from uuid import UUID
@@ -20,6 +20,7 @@ from beacon_contracts.ids import (
     encode_execution_id,
 )
 from tests.acceptance.router.ledger_checks import Call, most_at_once
+from tests.chaos.changes import Restriction
 from tests.chaos.load import Load
 from tests.chaos.system import CAP, System
 from tests.fixtures.waiting import until
@@ -145,6 +146,20 @@ def _overlap(call: Call, other: Call) -> bool:
         and other["arrived"] <= call["arrived"]
         and (ended is None or call["arrived"] <= ended)
     )
+
+
+async def check_restrictions(system: System, load: Load, restrictions: Sequence[Restriction]) -> None:
+    """Nothing was started that a confirmed change of the configuration forbids."""
+    rows = await system.rows("SELECT id FROM jobs WHERE state = 'cancelled'")
+    cancelled = {row["id"] for row in rows}
+    calls = [
+        call
+        for call in system.gpu_calls()
+        if call["outcome"] != "refused" and decode_execution_id(call["request_id"])[0] not in cancelled
+    ]
+    for restriction in restrictions:
+        assert any(sent >= restriction.since for sent in load.sent_at.values()), "no job has tested it"
+        assert restriction.broken_by(calls, load) == [], restriction.what
 
 
 async def _live_jobs(system: System) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -25,6 +26,8 @@ class Load:
     name: str = field(default_factory=lambda: f"chaos-{uuid4().hex[:12]}")
     accepted: list[str] = field(default_factory=list)
     cancelled: set[str] = field(default_factory=set)
+    sent_at: dict[str, float] = field(default_factory=dict)
+    """When each accepted job was sent for the first time."""
     keys: list[str] = field(default_factory=list)
 
     async def enroll(self) -> None:
@@ -39,10 +42,13 @@ class Load:
                 own = {"Authorization": f"Bearer {self.keys[-1]}"}
                 (await http.post("/api/v1/webhooks", json=webhook, headers=own)).raise_for_status()
 
-    async def submit(self, count: int) -> None:
-        """Submit all, a few concurrently; returns when each has been accepted."""
-        rng = random.Random(self.seed)
-        bodies = [_job(rng, number) for number in range(count)]
+    async def submit(self, count: int, *, more_of: int = 0) -> None:
+        """Submit random jobs, others with each `more_of`; returns when each has been accepted."""
+        rng = random.Random(self.seed + more_of)
+        await self.submit_all([_job(rng, number) for number in range(count)])
+
+    async def submit_all(self, bodies: list[dict[str, Any]]) -> None:
+        """A few concurrently."""
         async with self._http() as http, asyncio.TaskGroup() as group:
             places = asyncio.Semaphore(8)
             for number, body in enumerate(bodies):
@@ -52,6 +58,7 @@ class Load:
 
     async def _submit(self, http: httpx.AsyncClient, key: str, body: dict[str, Any]) -> None:
         headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": uuid4().hex}
+        sent_at = time.monotonic()
         while True:
             try:
                 answer = await http.post("/api/v1/jobs", json=body, headers=headers)
@@ -64,6 +71,7 @@ class Load:
             assert answer.status_code in (200, 202), answer.text
             job_id = answer.json()["job_id"]
             self.accepted.append(job_id)
+            self.sent_at[job_id] = sent_at
             if body.get("name") == CHANGED_MIND:
                 await self._cancel(http, key, job_id)
             return

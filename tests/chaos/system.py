@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
+import httpx
 from redis.asyncio import Redis
 
 from beacon_devstack.home import Home
@@ -20,6 +21,7 @@ from beacon_devstack.settings import StackSettings
 from beacon_devstack.stack import Stack
 from beacon_lifecycle import SystemClock
 from tests.fixtures.gpusim import read_ledger_file
+from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK, changed_config
 from tests.fixtures.tcp_proxy import TcpProxy
 from tests.fixtures.webhook_receiver import WebhookReceiver, webhook_receiver
@@ -64,7 +66,10 @@ class System:
 
     @property
     def api_url(self) -> str:
-        process = self.processes["api"]
+        return self.url("api")
+
+    def url(self, name: str) -> str:
+        process = self.processes[name]
         assert isinstance(process, ServiceProcess)
         return process.url
 
@@ -78,7 +83,8 @@ class System:
         self._proxy = TcpProxy(redis.port)
         await self._proxy.restore()
         proxied = {"REDIS_URL": redis.geturl().replace(f":{redis.port}", f":{self._proxy.port}")}
-        second = await self._add("router-2", "beacon_router", router, "BEACON_ROUTER_PORT", **proxied)
+        own = {**proxied, "BEACON_ROUTER_STATE_FILE": str(self._stack.home.path / "router-2-config.json")}
+        second = await self._add("router-2", "beacon_router", router, "BEACON_ROUTER_PORT", **own)
         urls = {"BEACON_ROUTER_URLS": f"{router.url},{second.url}"}
         for name, role in ROLES.items():
             await self._add(name, "beacon_runner", runner, "BEACON_RUNNER_PORT", role, **urls)
@@ -94,6 +100,12 @@ class System:
         self.processes[name] = process
         await process.start()
         return process
+
+    async def allow_gpu_calls(self, gpu: str, slots: int) -> None:
+        """How many calls a simulated GPU runs at a time."""
+        async with httpx.AsyncClient(trust_env=False, verify=NO_TLS) as http:
+            answer = await http.put(f"{self.url(gpu)}/control/slots", json={"slots": slots})
+            answer.raise_for_status()
 
     async def stop_added(self) -> None:
         for name in (*reversed(ROLES), "router-2"):

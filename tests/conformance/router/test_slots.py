@@ -1,7 +1,7 @@
 """The guarantees of every implementation of shared limits: cap, order, leases, events."""
 
 from beacon_router.limits import Token
-from beacon_router.limits.port import LimitEventKind, SlotLimiter
+from beacon_router.limits.port import LimitEventKind, SharedLimit, SlotLimiter
 from tests.conformance.router.harness import GPU, Inbox, LimiterHarness, status_of
 from tests.fixtures.waiting import until
 
@@ -15,7 +15,7 @@ async def test_holders_never_exceed_the_cap(harness: LimiterHarness) -> None:
 
     assert status.held == {A, B, C}
     assert status.waiting == {D, E}
-    assert status.others_waiting == 0
+    assert status.wanted == 0
 
 
 async def test_processes_share_the_cap(harness: LimiterHarness) -> None:
@@ -26,7 +26,22 @@ async def test_processes_share_the_cap(harness: LimiterHarness) -> None:
 
     assert status.held == {C}
     assert status.waiting == {D}
-    assert (await first.renew(GPU, [A, B], [])).others_waiting == 1
+    assert (await first.renew(GPU, [A, B], [])).wanted == 1
+
+
+async def test_tokens_beyond_a_smaller_cap_are_kept_and_wanted_back(harness: LimiterHarness) -> None:
+    first, second = await harness.process(), await harness.process()
+    smaller = SharedLimit(GPU.name, 1)
+    await first.acquire(GPU, [A, B])
+    await second.acquire(GPU, [C])
+
+    status = await first.renew(smaller, [A, B], [])
+    assert status.held == {A, B}
+    assert status.wanted == 2
+    await second.release(smaller, [C])
+    assert (await first.renew(smaller, [A, B], [])).wanted == 1
+    await first.release(smaller, [B])
+    assert (await first.renew(smaller, [A], [])).wanted == 0
 
 
 async def test_a_repeated_acquire_takes_no_second_slot(harness: LimiterHarness) -> None:
@@ -150,7 +165,7 @@ async def test_a_crashed_waiter_loses_its_place(harness: LimiterHarness) -> None
 
     async def forgotten() -> bool:
         await harness.pass_time(harness.lease_s / 4)
-        return (await alive.renew(GPU, [A, B, C], [E])).others_waiting == 0
+        return (await alive.renew(GPU, [A, B, C], [E])).wanted == 0
 
     await until(forgotten, "the crashed waiter is forgotten")
     await alive.release(GPU, [A])

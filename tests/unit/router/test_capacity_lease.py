@@ -46,6 +46,32 @@ async def test_capacity_is_zero_after_the_lease_without_renewal() -> None:
         await lease.stop()
 
 
+async def test_no_run_takes_the_place_of_another_above_a_smaller_cap() -> None:
+    """Two processes that each hold as many tokens as the new cap allows."""
+    clock = ManualClock()
+    limiter = MemoryLimiter(clock, lease_s=LEASE_S)
+    leases = [CapacityLease(SharedLimit("g", 4), limiter, clock, lambda _: None) for _ in range(2)]
+    for lease in leases:
+        await lease.start()
+        lease.set_demand(2)
+    try:
+        await clock.advance(0)
+        assert [lease.capacity for lease in leases] == [2, 2]
+        for lease in leases:
+            lease.acquired()
+        leases[0].acquired()
+        for lease in leases:
+            lease.resize(2)
+        assert [lease.capacity for lease in leases] == [2, 1], "an idle token is released at once"
+        await clock.advance(0)
+        assert leases[0].released() == 1, "with the run of the other process, two is the cap"
+        await clock.advance(0)
+        assert [lease.capacity for lease in leases] == [1, 1]
+    finally:
+        for lease in leases:
+            await lease.stop()
+
+
 async def test_runs_whose_tokens_another_process_took_are_revoked() -> None:
     """The renewal after a long stop shows which tokens are left."""
     clock = ManualClock()

@@ -105,9 +105,14 @@ class CapacityLease:
                 self._wakeup.set()
 
     def resize(self, cap: int) -> None:
-        """The cap has changed. Runs go on beyond a smaller one; the queue may advance under a larger one."""
+        """The cap has changed. Runs go on beyond a smaller one, but none takes the place of one that ends
+        while all processes together exceed it. The queue may advance under a larger one."""
         if cap != self.limit.cap:
+            smaller = cap < self.limit.cap
             self.limit = SharedLimit(self.limit.name, cap)
+            if smaller:
+                self._contended = True
+                self._release(len(self._held))
             self._reported = self.capacity
             self._renew_requested = True
             self._wakeup.set()
@@ -241,7 +246,7 @@ class CapacityLease:
 
     def _update(self, status: TokenStatus) -> None:
         self._grant(status.held)
-        self._contended = status.others_waiting > 0
+        self._contended = status.wanted > 0
         recheck_s = status.recheck_in_s
         self._recheck_at = None if recheck_s is None else self._clock.now() + recheck_s
 

@@ -30,8 +30,8 @@ class TokenStatus:
 
     held: frozenset[Token]
     waiting: frozenset[Token]
-    others_waiting: int
-    """Tokens of other processes in the queue."""
+    wanted: int
+    """Tokens of other processes in the queue, and those beyond a cap that has shrunk."""
     recheck_in_s: float | None
     """When the next lease may end and the queue advance without an event; None: the queue is empty."""
 

@@ -114,10 +114,10 @@ def _notify(callback: Callable[[LimitEvent], None], data: str) -> None:
 
 
 def _status(answer: Any) -> TokenStatus:
-    queued, recheck_ms, held, waiting = answer
+    queued, recheck_ms, held, waiting, excess = answer
     return TokenStatus(
         held=frozenset(Token(token) for token in held),
         waiting=frozenset(Token(token) for token in waiting),
-        others_waiting=int(queued) - len(waiting),
+        wanted=int(queued) - len(waiting) + int(excess),
         recheck_in_s=None if int(recheck_ms) < 0 else int(recheck_ms) / 1000,
     )

@@ -1,6 +1,6 @@
 -- Takes a slot for each token, or a place at the end of the queue; a token that has either keeps it.
 -- KEYS and ARGV 1-4 as in slots.inc.lua; ARGV 5… tokens
--- Returns { length of the queue, ms until it may advance without an event or -1, held tokens, waiting tokens }.
+-- Returns status: see slots.inc.lua.
 -- include slots.inc.lua
 local tokens = { unpack(ARGV, 5) }
 prune()

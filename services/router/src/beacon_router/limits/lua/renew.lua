@@ -1,6 +1,6 @@
 -- Keeps slots and places for another lease. A lost slot is acquired again if there is room.
 -- KEYS and ARGV 1-4 as in slots.inc.lua; ARGV 5 number of tokens that hold slots, 6… tokens, holders first
--- Returns { length of the queue, ms until it may advance without an event or -1, held tokens, waiting tokens }.
+-- Returns status: see slots.inc.lua.
 -- include slots.inc.lua
 local tokens, holders = { unpack(ARGV, 6) }, tonumber(ARGV[5])
 for i = 1, holders do

@@ -60,7 +60,8 @@ local function grant_free()
   if #granted > 0 then redis.call('PUBLISH', channel, 'granted ' .. table.concat(granted, ' ')) end
 end
 
--- Returns { length of the queue, ms until it may advance without an event or -1, held tokens, waiting tokens }.
+-- Returns { length of the queue, ms until it may advance without an event or -1, held tokens, waiting tokens,
+-- tokens that hold slots beyond the cap, which has shrunk }.
 local function status(tokens)
   local waiting = redis.call('ZCARD', queue)
   local recheck_ms = -1
@@ -73,5 +74,5 @@ local function status(tokens)
     if redis.call('ZSCORE', slots, token) then held[#held + 1] = token
     elseif redis.call('ZSCORE', queue, token) then rest[#rest + 1] = token end
   end
-  return { waiting, math.ceil(recheck_ms), held, rest }
+  return { waiting, math.ceil(recheck_ms), held, rest, math.max(0, redis.call('ZCARD', slots) - cap) }
 end
