@@ -16,7 +16,7 @@ _BY_STATUS = {
 _BY_CODE = {
     "not_retryable": "The failure is permanent; correct the job and submit it again.",
     "config_changed": "Another change was made meanwhile: see `beacon config history`, and repeat yours.",
-    "work_stranded": "Drain it until its work has ended, or repeat with --force: the work then fails.",
+    "work_stranded": "Let its work end first, or repeat with --force: the work then fails.",
     "unknown_backend": "`beacon backends` lists them.",
     "name_taken": "Choose another name.",
     "batch_exceeds_limit": "Submit it in several smaller batches; `beacon me` shows the limits.",
