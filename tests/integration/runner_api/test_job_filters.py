@@ -29,6 +29,12 @@ async def test_tags_and_metadata_are_shown(anna: Caller) -> None:
     assert (shown["tags"], shown["metadata"]) == (LABELLED["tags"], LABELLED["metadata"])
 
 
+async def test_repeated_tags_collapse_to_one(anna: Caller) -> None:
+    """The use of the job would otherwise count twice for the tag."""
+    job = await anna.job(await anna.submit(GENERATION | {"tags": ["b", "a", "b"]}))
+    assert job["tags"] == ["b", "a"]
+
+
 async def test_every_filter_finds_its_jobs_newest_first(api: ApiHarness, anna: Caller) -> None:
     labelled = await anna.submit(LABELLED)
     matrix = await anna.submit(MATRIX | {"models": ["llama3.2-1b", "mistral-7b"], "regions": ["EU"]})

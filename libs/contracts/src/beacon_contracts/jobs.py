@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter
 
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import Failover, RunProgress, Timing
@@ -75,6 +75,12 @@ class ModelChoice(RequestModel):
 
 
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+def _unique(tags: list[Tag]) -> list[Tag]:
+    return list(dict.fromkeys(tags))
+
+
 MetadataKey = Annotated[
     str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 ]
@@ -99,7 +105,7 @@ class JobOptions(JobWebhook):
     """What jobs of every kind may have. Lists can be filtered by name, tags and metadata."""
 
     name: Annotated[Text, Field(max_length=200)] = ""
-    tags: Annotated[list[Tag], Field(max_length=16)] = Field(default_factory=list)
+    tags: Annotated[list[Tag], Field(max_length=16), AfterValidator(_unique)] = Field(default_factory=list)
     metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] = Field(default_factory=dict)
     not_before: Moment | None = Field(default=None, description="The job starts at this time or later")
     expires_at: Moment | None = Field(

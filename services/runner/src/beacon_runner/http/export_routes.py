@@ -38,6 +38,8 @@ _COLUMNS = (
     "queued_s",
     "load_s",
     "run_s",
+    "tokens_in",
+    "tokens_out",
 )
 
 Encoder = Callable[[Sequence[ExecutionView]], bytes]
@@ -141,6 +143,8 @@ def _row(view: ExecutionView) -> tuple[object, ...]:
         timing and timing.queued_s,
         timing and timing.load_s,
         timing and timing.run_s,
+        view.tokens_in,
+        view.tokens_out,
     )
 
 
