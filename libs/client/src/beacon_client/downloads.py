@@ -42,6 +42,7 @@ class Download:
 
     @property
     def partial(self) -> Path:
+        """Where the bytes are until they are complete."""
         return self.target.with_name(f"{self.target.name}.part")
 
     async def run(self, http: RunnerHttp) -> bool:

@@ -55,6 +55,7 @@ class OutputNames:
         self._used: Counter[str] = Counter()
 
     def references(self, execution: ExecutionView) -> Iterator[OutputReference]:
+        """The files in the execution's output, each with a name of its own."""
         for found in _references(execution.output):
             name = self._name(execution, found.get("content_type"))
             yield OutputReference(found["file"], name, found["bytes"], found["sha256"])
@@ -126,6 +127,7 @@ def safe_name(text: str) -> str:
 
 
 def extension(content_type: str) -> str:
+    """The ending of file names for a content type, with its dot."""
     return _EXTENSIONS.get(content_type) or mimetypes.guess_extension(content_type) or ".bin"
 
 

@@ -73,6 +73,7 @@ class RunnerClient:
 
     @property
     def base_url(self) -> str:
+        """The address of the runner."""
         return self._http.base_url
 
     @classmethod

@@ -16,6 +16,7 @@ async def fetch_usage(
     *,
     user: str | None = None,
 ) -> UsageReport:
+    """Sums per hour, user, model or other groups, from `start` to `end`."""
     wanted = {
         "user": user,
         "group_by": list(group_by) or None,

@@ -10,6 +10,8 @@ from beacon_contracts.tiers import JobClass
 
 
 class LaneStrategy(StrEnum):
+    """How the lane of a job is chosen (docs/architecture.md)."""
+
     PER_USER = "per_user"
     LEAST_LOADED = "least_loaded"
     HASH = "hash"

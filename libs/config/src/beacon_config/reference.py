@@ -86,6 +86,7 @@ def restart_patterns() -> list[tuple[str, str]]:
 
 
 def markdown() -> str:
+    """The text of docs/configuration.md."""
     parts = [_HEAD]
     for section in sections():
         title = (

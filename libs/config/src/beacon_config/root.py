@@ -34,6 +34,8 @@ from beacon_contracts.model import Name
 
 
 class BeaconConfig(Section):
+    """The whole configuration: each section of beacon.toml, checked against the others."""
+
     regions: Annotated[dict[Name, RegionConfig], Field(min_length=1)]
     groups: dict[Name, GroupConfig] = Field(default_factory=dict)
     backends: Annotated[dict[Name, BackendConfig], Field(min_length=1)]

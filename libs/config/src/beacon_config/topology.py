@@ -247,6 +247,8 @@ def missing_variables(backends: Mapping[str, BackendConfig], environ: Mapping[st
 
 
 class ModelKind(StrEnum):
+    """`chat` models are listed at `/v1/models`."""
+
     CHAT = "chat"
     OTHER = "other"
 

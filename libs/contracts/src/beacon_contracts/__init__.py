@@ -1,1 +1,1 @@
-"""Shapes that cross a boundary: jobs, inferences, events, problems. Shapes only: no behaviour, no I/O."""
+"""Data types that cross a process boundary: jobs, inferences, events, problems. No I/O."""

@@ -11,6 +11,8 @@ from beacon_contracts.tiers import JobClass, ShareWeight, Tier
 
 
 class Scope(StrEnum):
+    """What a key may do: its user's own work, the administration, or the calls of another service."""
+
     USER = "user"
     ADMIN = "admin"
     SERVICE = "service"
@@ -69,6 +71,8 @@ UserName = Annotated[Text, StringConstraints(min_length=1, max_length=100, strip
 
 
 class NewUser(RequestModel):
+    """A user to create, with a first key."""
+
     name: UserName
     tier: Tier | None = Field(default=None, description="Default: the lowest tier")
     weight: ShareWeight = 1.0
@@ -91,17 +95,23 @@ class UserChange(RequestModel):
 
 
 class CreditChange(RequestModel):
+    """Credit to add, or to remove if negative."""
+
     amount: Annotated[int, Field(strict=True, ge=-1_000_000_000, le=1_000_000_000)]
     note: Annotated[Text, Field(max_length=200)] = ""
 
 
 class NewKey(RequestModel):
+    """A further key of a user."""
+
     name: Annotated[Text, Field(max_length=100)] = ""
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=3)] = Field(default=[Scope.USER])
     expires_at: Moment | None = None
 
 
 class UserView(ResponseModel):
+    """A user without keys."""
+
     id: str
     name: str
     tier: Tier
@@ -118,6 +128,8 @@ class UserCreated(UserView):
 
 
 class UserPage(ResponseModel):
+    """Users, oldest first."""
+
     users: list[UserView]
     next_cursor: str | None = None
 
@@ -136,8 +148,12 @@ class KeyView(ResponseModel):
 
 
 class KeyCreated(KeyView):
+    """A key with its secret, which is returned only here."""
+
     key: str
 
 
 class KeyList(ResponseModel):
+    """The keys of a user, revoked ones included."""
+
     keys: list[KeyView]

@@ -9,6 +9,7 @@ _MIN_DISTINCT = 16  # 43 random characters have fewer than 16 different ones les
 
 
 def new_api_key() -> str:
+    """A random key with a public prefix."""
     return f"bk_{token_hex(4)}_{token_urlsafe(32)}"
 
 

@@ -62,6 +62,8 @@ class OperationAction(StrEnum):
 
 
 class OperationState(StrEnum):
+    """Whether an operation has visited all of its jobs."""
+
     RUNNING = "running"
     FINISHED = "finished"
 

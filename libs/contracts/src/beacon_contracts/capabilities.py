@@ -4,6 +4,8 @@ from enum import StrEnum
 
 
 class Capability(StrEnum):
+    """What a request may need of a backend."""
+
     TOOLS = "tools"
     JSON_SCHEMA = "json_schema"
     LOGPROBS = "logprobs"

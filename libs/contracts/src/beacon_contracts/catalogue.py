@@ -23,6 +23,8 @@ class ModelView(ResponseModel):
 
 
 class ModelList(ResponseModel):
+    """All models that can be requested."""
+
     models: list[ModelView]
 
 
@@ -41,6 +43,8 @@ class TierList(ResponseModel):
 
 
 class StepView(ResponseModel):
+    """A step of a pipeline and the model that runs it."""
+
     name: str
     model: str
 
@@ -54,6 +58,8 @@ class FeatureView(ResponseModel):
 
 
 class FeatureList(ResponseModel):
+    """All pipelines that can be requested."""
+
     features: list[FeatureView]
 
 
@@ -67,6 +73,8 @@ class RegionView(ResponseModel):
 
 
 class RegionList(ResponseModel):
+    """All regions, with their aliases and state."""
+
     regions: list[RegionView]
     groups: dict[str, LimitStatus] = Field(default_factory=dict)
     global_retry: int = 0
@@ -80,4 +88,6 @@ class SkipPriceView(ResponseModel):
 
 
 class SkipPricing(ResponseModel):
+    """The prices of a skip, by the duration of the job."""
+
     prices: list[SkipPriceView]

@@ -18,6 +18,8 @@ class FailureStage(StrEnum):
 
 
 class Failure(ResponseModel):
+    """Why an execution failed, with a stable code and whether a retry may help."""
+
     code: str
     stage: FailureStage
     retryable: bool

@@ -60,10 +60,12 @@ def _invalid(prefix: str, text: str) -> InvalidIdError:
 
 
 def encode_job_id(job: JobId) -> str:
+    """`job_` and 26 letters."""
     return encode_id(JOB, job)
 
 
 def decode_job_id(text: str) -> JobId:
+    """Raises `InvalidIdError`."""
     return JobId(decode_id(JOB, text))
 
 
@@ -73,6 +75,7 @@ def encode_execution_id(job: JobId, stage: int, ordinal: int) -> str:
 
 
 def decode_execution_id(text: str) -> tuple[JobId, int, int]:
+    """Its job, stage and ordinal. Raises `InvalidIdError`."""
     head, *numbers = text.split(".")
     if len(numbers) != 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
         raise InvalidIdError(f"{text[:60]!r} is not an execution id of the form exe_….stage.number")

@@ -16,11 +16,15 @@ MAX_BATCH_ENTRIES = 1_000
 
 
 class Failover(StrEnum):
+    """Whether another region may run it."""
+
     ANY = "any"
     PINNED = "pinned"
 
 
 class InferenceState(StrEnum):
+    """States of an inference at the router."""
+
     QUEUED = "queued"
     WARMING = "warming"
     RUNNING = "running"
@@ -150,6 +154,8 @@ class InferenceAttemptView(ResponseModel):
 
 
 class EtaView(ResponseModel):
+    """The median and the 90th percentile of an estimated wait, in seconds."""
+
     p50_s: float
     p90_s: float
 

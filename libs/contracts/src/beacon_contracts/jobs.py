@@ -47,6 +47,8 @@ class ExecutionState(StrEnum):
 
 
 class Question(RequestModel):
+    """One question of a matrix; the results are listed under its id."""
+
     id: Name
     prompt: Prompt
 
@@ -177,6 +179,8 @@ class BatchSubmission(RequestModel):
 
 
 class BatchAccepted(ResponseModel):
+    """The jobs of an accepted batch, in the order of the request."""
+
     jobs: list[JobAccepted]
 
 
@@ -197,6 +201,8 @@ class Progress(ResponseModel):
 
 
 class AttemptView(ResponseModel):
+    """One attempt of an execution, and how it ended."""
+
     number: int
     region: str | None
     backend: str | None

@@ -11,6 +11,8 @@ from beacon_contracts.tiers import JobClass
 
 
 class ClassStats(ResponseModel):
+    """Messages of a class, and whether it is paused."""
+
     name: JobClass
     waiting: int
     front: int = 0
@@ -18,6 +20,8 @@ class ClassStats(ResponseModel):
 
 
 class LaneStats(ResponseModel):
+    """Pending and running jobs of a lane."""
+
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 
     job_class: JobClass = Field(alias="class")
@@ -27,6 +31,8 @@ class LaneStats(ResponseModel):
 
 
 class OutboxStats(ResponseModel):
+    """Messages that are not published yet."""
+
     pending: int
     lag_s: float
 
@@ -45,6 +51,8 @@ class RuntimeStats(ResponseModel):
 
 
 class DeadLetterView(ResponseModel):
+    """A job that is not retried automatically any more, with the reason."""
+
     job_id: str
     reason: str
     failure: Failure | None = None
@@ -59,6 +67,8 @@ class DeadLetterView(ResponseModel):
 
 
 class DeadLetterPage(ResponseModel):
+    """Dead letters, newest first."""
+
     dead_letters: list[DeadLetterView]
     total: int
     next_cursor: str | None = None

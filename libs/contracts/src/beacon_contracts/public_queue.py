@@ -44,11 +44,15 @@ class OwnExploredJob(ExploredJob):
 
 
 class QueueExplorer(ResponseModel):
+    """The first jobs of the queue, with their progress; `total` counts all."""
+
     jobs: list[OwnExploredJob | ExploredJob]
     total: int
 
 
 class QueueCounts(ResponseModel):
+    """How many jobs run, wait, and wait for a retry."""
+
     running: int = 0
     waiting: int = 0
     retrying: int = 0

@@ -10,6 +10,8 @@ STARTING = "starting"
 
 
 class BreakerStatus(ResponseModel):
+    """The circuit breaker of a backend."""
+
     state: str
     """closed, open, half_open, or starting: it is scaled to zero, and its work waits for an instance."""
     failures_in_a_row: int = 0
@@ -22,6 +24,8 @@ class BreakerStatus(ResponseModel):
 
 
 class BackendStatus(ResponseModel):
+    """A backend: its slots, loaded model, limits and breaker."""
+
     name: str
     region: str
     group: str | None = None
@@ -36,6 +40,8 @@ class BackendStatus(ResponseModel):
 
 
 class RunningInference(ResponseModel):
+    """An inference that is on a GPU."""
+
     request_id: str
     model: str
     backend: str
@@ -112,6 +118,8 @@ class LimitStatus(ResponseModel):
 
 
 class QueueStatus(ResponseModel):
+    """Queues, runs and limits of a router, by region."""
+
     regions: dict[str, RegionStatus]
     global_retry: int
     backing_off: int
@@ -128,6 +136,8 @@ class QueueStatus(ResponseModel):
 
 
 class SchedulerView(ResponseModel):
+    """The state and the settings of the scheduler, in the form of `GET /status`."""
+
     last_model_used: str | None = None
     batch_count: int = 0
     max_batch_size: int
@@ -136,6 +146,8 @@ class SchedulerView(ResponseModel):
 
 
 class SchedulerStatus(ResponseModel):
+    """The scheduler with the estimated wait of a new request by model."""
+
     status: str
     scheduler: SchedulerView
     estimated_wait: dict[str, float]

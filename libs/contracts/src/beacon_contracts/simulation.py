@@ -19,6 +19,8 @@ class SimulatedWaits(ResponseModel):
 
 
 class SimulatedBackend(ResponseModel):
+    """How much of its time a backend was used."""
+
     name: str
     region: str
     slots: int
@@ -31,6 +33,8 @@ class SimulatedBackend(ResponseModel):
 
 
 class SimulationReport(ResponseModel):
+    """The result of a simulation: waits by tier, user and model, and the use of each backend."""
+
     requests: int
     duration_s: float
     """From the first arrival to the end of the last run."""

@@ -22,6 +22,8 @@ ShareWeight = Annotated[
 
 
 class JobClass(StrEnum):
+    """The runner queue and worker pools of a job."""
+
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"

@@ -42,6 +42,8 @@ class DeliveryState(StrEnum):
 
 
 class NewWebhook(RequestModel):
+    """An endpoint to create; without `events` it receives all of them."""
+
     url: WebhookUrl
     events: WebhookEvents | None = None
     description: WebhookDescription = ""
@@ -79,6 +81,8 @@ class WebhookCreated(WebhookView):
 
 
 class WebhookList(ResponseModel):
+    """The endpoints of a user."""
+
     webhooks: list[WebhookView]
 
 

@@ -17,6 +17,8 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
+    """An object of the store, without its bytes."""
+
     name: str
     size: int
     modified_at: datetime
