@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,33 @@ def target(runner: RunnerStub | None, router: RouterStub | None = None, key: str
 
 async def found(looked_at: Target) -> dict[str, Finding]:
     return {finding.name: finding for finding in await run_checks(looked_at, SystemClock())}
+
+
+@pytest.mark.parametrize(
+    ("router_state", "verdict", "said"),
+    [
+        ({"revision": 5}, Verdict.OK, "5, on all routers"),
+        ({"revision": 4}, Verdict.WARNING, "5, not on http://r yet"),
+        (
+            {"revision": 4, "refused": 5, "errors": ["KEY is not set"]},
+            Verdict.FAILED,
+            "http://r: KEY is not set",
+        ),
+    ],
+)
+async def test_routers_without_the_newest_revision_are_named(
+    runner: RunnerStub, router_state: dict[str, Any], verdict: Verdict, said: str
+) -> None:
+    actor = {"name": "system"}
+    newest = {"revision": 5, "created_at": datetime.now(UTC).isoformat(), "actor": actor, "comment": ""}
+    runner.on(
+        "GET /admin/config", {**newest, "document": {}, "routers": [{"url": "http://r", **router_state}]}
+    )
+    asked = target(runner)
+    asked = replace(asked, credentials=replace(asked.credentials, admin_key="a"))
+    finding = (await found(asked))["revision"]
+    assert finding.verdict is verdict
+    assert said in finding.detail
 
 
 async def test_a_healthy_system(runner: RunnerStub, router: RouterStub) -> None:

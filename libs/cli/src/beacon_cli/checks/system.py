@@ -17,6 +17,7 @@ from beacon_client.advice import advice_for
 from beacon_client.runner_http import problem_of, reason_of
 from beacon_config import ConfigError, load_config
 from beacon_contracts.accounts import Me
+from beacon_contracts.configuration import ConfigView
 from beacon_contracts.credentials import Credentials
 from beacon_contracts.model import ResponseModel
 from beacon_contracts.router_status import STARTING, QueueStatus
@@ -55,6 +56,7 @@ async def run_checks(target: Target, clock: Clock) -> list[Finding]:
             lambda: check_config(target),
             lambda: check_runner(target, http, clock),
             lambda: check_key(target, http),
+            lambda: check_revision(target, http),
             lambda: check_router(target, http),
             lambda: check_postgres(target.environ.get("DATABASE_URL", "")),
             lambda: check_redis(target.environ.get("REDIS_URL", ""), clock),
@@ -131,6 +133,31 @@ async def check_key(target: Target, http: httpx.AsyncClient) -> list[Finding]:
         return [failed("key", problem.detail, advice_for(problem))]
     who = Me.model_validate_json(answer.content)
     return [Finding("key", Verdict.OK, f"{who.name}, tier {who.tier}, scopes {', '.join(who.scopes)}")]
+
+
+async def check_revision(target: Target, http: httpx.AsyncClient) -> list[Finding]:
+    """Whether the routers run on the newest revision; only an administrator may know."""
+    key = target.credentials.admin_key
+    if not key:
+        return []
+    url = f"{target.credentials.runner_url.rstrip('/')}/admin/config"
+    try:
+        answer = await http.get(url, headers={"authorization": f"Bearer {key}"})
+        view = ConfigView.model_validate_json(answer.content)
+    except (httpx.HTTPError, ValidationError):
+        return [Finding("revision", Verdict.SKIPPED, "the runner does not say what it runs on")]
+    refused = [one for one in view.routers if one.refused == view.revision]
+    if refused:
+        reasons = "; ".join(f"{one.url}: {', '.join(one.errors)}" for one in refused)
+        advice = "Correct it and restart the router, or `beacon config rollback`."
+        return [failed("revision", f"{view.revision} cannot be applied: {reasons}", advice)]
+    behind = [one.url for one in view.routers if one.revision != view.revision]
+    if behind:
+        advice = "The relay sends it as soon as they answer."
+        return [
+            Finding("revision", Verdict.WARNING, f"{view.revision}, not on {', '.join(behind)} yet", advice)
+        ]
+    return [Finding("revision", Verdict.OK, f"{view.revision}, on all routers")]
 
 
 async def check_router(target: Target, http: httpx.AsyncClient) -> list[Finding]:
