@@ -13,6 +13,8 @@ CONFIG = ":/etc/beacon/beacon.toml"
 VARIABLE = re.compile(r"(?<!\$)\$\{([A-Z_]+)(:[-?][^}]*)?\}")
 DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 SECRET = re.compile(r"PASSWORD|TOKEN|_KEY")
+SECRET_FILES = {"./backends.env": {"router"}, "./files.env": {"api", "relay", "router"}}
+"""The services that have the secrets of backends, and the credentials of the file store."""
 
 
 def compose_errors(document: dict[str, Any], root: Path) -> Iterator[str]:
@@ -28,8 +30,9 @@ def compose_errors(document: dict[str, Any], root: Path) -> Iterator[str]:
         yield from (f"{where}: {error}" for error in _dependency_errors(service, services))
         yield from (f"{where}: {error}" for error in _volume_errors(service, document["volumes"], root))
         yield from (f"{where}: {error}" for error in _variable_errors(service))
-        if name != "router" and "env_file" in service:
-            yield f"{where}: only the router may have the secrets of backends"
+        for file in service.get("env_file", []):
+            if name not in SECRET_FILES.get(file["path"], ()):
+                yield f"{where}: must not have the secrets of {file['path']}"
         if _is_beacons(service) and not any(CONFIG in mount for mount in service.get("volumes", [])):
             yield f"{where}: beacon.toml is not mounted"
         if not _health_checked(service, root):
