@@ -226,6 +226,33 @@ async def test_a_router_that_stops_leaves_runs_at_their_provider() -> None:
         assert backend.cancelled == []
 
 
+async def test_a_router_that_stops_cancels_what_has_no_id_yet() -> None:
+    async with remote_harness() as (harness, backend):
+        harness.submit("a")
+        await harness.settle()
+
+        await harness.service.drain(0.0)
+
+        assert [held.observer.detached for held in backend.calls] == [False]
+
+
+async def test_a_run_whose_share_was_lost_is_continued_and_not_cancelled() -> None:
+    """Another router may follow it by now."""
+    async with remote_harness() as (harness, backend):
+        inference = harness.submit("a")
+        await harness.settle()
+        backend.open[0].observer.named("run-1")
+        assert inference.run is not None
+
+        harness.service.runs.requeue(inference.run)
+        harness.service.runs.dispatch_ready()
+        await harness.settle()
+
+        assert backend.calls[0].observer.detached
+        assert [held.observer.run_id for held in backend.open] == ["run-1"]
+        assert backend.cancelled == []
+
+
 async def test_progress_is_reported_when_it_changes() -> None:
     async with remote_harness() as (harness, backend):
         inference = harness.submit("a")

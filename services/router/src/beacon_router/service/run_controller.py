@@ -135,15 +135,16 @@ class RunController:
 
     def requeue(self, run: Run) -> None:
         """Abort a run that has lost its share of a limit. It waits again, and no attempt is charged; only a
-        stream that the client has begun to read cannot be repeated. `dispatch_ready` must follow."""
+        stream that the client has begun to read cannot be repeated. A run at a provider goes on there and is
+        continued: another router may follow it by now. `dispatch_ready` must follow."""
         inference, sink, attempts = run.inference, run.inference.spec.sink, run.inference.attempts
         if self.draining or (sink is not None and sink.begun):
             self.terminate(inference, InferenceState.FAILED, capacity_lost())
             return
         log.warning("run_requeued", inference=inference.id, backend=run.start.backend)
         inference.run = None
+        run.monitor.detached = inference.remote is not None
         self._stop(run, capacity_lost())
-        forget_remote(inference)
         now = self._clock.now()
         inference.attempts = attempts
         inference.state = InferenceState.QUEUED
@@ -177,7 +178,7 @@ class RunController:
         on there."""
         self.draining = True
         for run in await self._tasks.drain(grace_s):
-            run.monitor.detached = True
+            run.monitor.detached = run.inference.remote is not None  # without an id, nobody finds it again
             self._stop(run, stopped_running())
         await self._tasks.close()
 
