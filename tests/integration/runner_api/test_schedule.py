@@ -12,6 +12,7 @@ from beacon_runner.maintenance.reconciler import Reconciler
 from beacon_runner.maintenance.redis_mirror import RedisMirror
 from beacon_runner.maintenance.schedule import Expiry, LimitAdmission, ScheduledStarts
 from beacon_runner.metrics import LoopMetrics
+from beacon_runner.postgres.operations import PostgresOperations
 from beacon_runner.postgres.pauses import PostgresPauses
 from beacon_runner.postgres.schedule import PostgresSchedule
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
@@ -193,6 +194,30 @@ async def test_jobs_wait_for_a_limit_and_start_in_their_order(api: ApiHarness) -
     await relay(api)
     assert await states(anna, jobs[3:]) == ["completed", "scheduled"], "three have started in this hour"
     assert (await types(anna, jobs[3]))[:2] == ["JOB_SCHEDULED", "JOB_QUEUED"]
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_resumed_job_waits_for_its_limit_again(api: ApiHarness, together: bool) -> None:
+    """Otherwise the limits would end with the first expiry."""
+    anna = await api.user(tier="free")  # two pending jobs
+    batch = {"jobs": [GENERATION | {"on_limit": "wait", "expires_at": in_hours(0.5)}] * 5}
+    jobs = [one["job_id"] for one in (await anna.post("/api/v1/jobs/batch", batch, 202))["jobs"]]
+    await later(api, 0.6)
+    assert await states(anna, jobs) == ["expired"] * 5
+    if together:
+        await anna.post("/api/v1/jobs/bulk", {"action": "resume", "job_ids": jobs}, 202)
+        await PostgresOperations(api.store.database).step(100)
+    else:
+        for job_id in jobs:
+            await anna.post(f"/api/v1/jobs/{job_id}/resume", status=202)
+    assert await states(anna, jobs) == ["queued", "queued", "scheduled", "scheduled", "scheduled"]
+    assert (await types(anna, jobs[4]))[-2:] == ["JOB_EXPIRED", "JOB_SCHEDULED"]
+    assert (await anna.get("/api/v1/me"))["limits"]["pending_jobs"]["used"] == 2
+    await relay(api)
+    assert await states(anna, jobs[2:]) == ["scheduled"] * 3
+    await api.run("a cat")
+    await relay(api)
+    assert await states(anna, jobs) == ["completed", "queued", "queued", "scheduled", "scheduled"]
 
 
 async def test_an_admission_counts_for_the_hour_in_which_it_was(api: ApiHarness) -> None:

@@ -94,7 +94,8 @@ def decide_cancel(job: JobRecord) -> CancelDecision | None:
 def decide_resume(job: JobRecord) -> None:
     """A failed or partial job continues from the failed stage if its failure is retryable.
 
-    An expired job continues where it stopped. A scheduled one starts now, unless it waits for a limit.
+    An expired job continues where it stopped, or waits for its limit again. A scheduled one starts now,
+    unless it waits for a limit.
     """
     if not allows(JobTransition.RESUMED, job.state):
         raise JobStateError(job.state, f"a job that is {job.state} cannot be resumed")

@@ -83,6 +83,7 @@ JOB_TRANSITIONS: Mapping[JobTransition, JobSteps] = {
         (J.FAILED, J.QUEUED),
         (J.PARTIAL, J.QUEUED),
         (J.EXPIRED, J.QUEUED),
+        (J.EXPIRED, J.SCHEDULED),
         (J.SCHEDULED, J.QUEUED),
     ),
     JobTransition.EXECUTION_RETRIED: (

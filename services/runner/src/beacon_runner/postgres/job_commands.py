@@ -53,6 +53,7 @@ class PostgresJobCommands:
 
     async def resume(self, version: JobVersion) -> None:
         async with self._unchanged(version, AuditAction.JOB_RESUMED) as connection:
+            await connection.execute(_SQL["lock_users_of_waits"], [version.id])
             await connection.execute(_RESULTS["try_again"], [version.id], False, None)
             await _requeue(connection, version.id, 1, "resumed")
 

@@ -173,6 +173,7 @@ async def _cancel(connection: "Connection", jobs: Sequence[JobId]) -> tuple[Mess
 async def _queue_again(connection: "Connection", jobs: Sequence[JobId], *, everything: bool) -> OperationStep:
     """`everything`: also executions whose failure is permanent, or that were cancelled."""
     chosen = [row["id"] for row in await connection.fetch(_SQL["lock_resumable"], jobs, everything)]
+    await connection.execute(_COMMANDS["lock_users_of_waits"], chosen)
     await connection.execute(_RESULTS["try_again"], chosen, everything, None)
     events = encode_events([EventDraft(EventType.JOB_QUEUED, {"reason": "resumed"})])
     await connection.fetch(_COMMANDS["requeue"], chosen, [1] * len(chosen), events)

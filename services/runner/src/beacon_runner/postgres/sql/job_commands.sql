@@ -50,33 +50,48 @@ SELECT id, event_seq, $6
 FROM changed
 RETURNING seq;
 
+-- name: lock_users_of_waits
+-- Lock the users of those of these jobs that expired while they waited for a limit: their waits are added again.
+SELECT u.id
+FROM users u
+WHERE u.id IN (SELECT j.user_id FROM jobs j WHERE j.id = ANY ($1::uuid[]) AND j.state = 'expired' AND waited_for_limit(j))
+ORDER BY u.id
+FOR NO KEY UPDATE;
+
 -- name: requeue
 -- Queue jobs that have ended, or wait for a time, from the stage where they stopped, under a new generation. A time of
--- expiry that has passed no longer counts.
+-- expiry that has passed no longer counts. Jobs that expired while they waited for a limit of their user wait again.
 WITH requeued AS (
     UPDATE jobs j
     SET
-        state = 'queued',
+        state = CASE WHEN j.state = 'expired' AND waited_for_limit(j) THEN 'scheduled' ELSE 'queued' END,
         generation = j.generation + 1,
         attempt = r.attempt,
         deliveries = 0,
         failure = NULL,
         deferred = NULL,
-        queued_at = now(),
+        queued_at = CASE WHEN j.state = 'expired' AND waited_for_limit(j) THEN j.queued_at ELSE now() END,
         finished_at = NULL,
         next_attempt_at = NULL,
         expires_at = CASE WHEN j.expires_at > now() THEN j.expires_at END,
         event_seq = j.event_seq + 1
     FROM unnest($1::uuid[], $2::smallint[]) AS r (id, attempt)
     WHERE j.id = r.id AND j.state IN ('failed', 'partial', 'retrying', 'expired', 'scheduled')
-    RETURNING j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.event_seq
+    RETURNING
+        j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.front, j.event_seq,
+        j.state = 'scheduled' AS waits
 ), queued AS (
     INSERT INTO outbox (job_id, user_id, generation, stage, attempt, class, lane, front)
     SELECT id, user_id, generation, stage, attempt, class, lane, front
     FROM requeued
+    WHERE NOT waits
+), waiting AS (
+    INSERT INTO limit_waits (user_id, job_id)
+    SELECT user_id, id FROM requeued WHERE waits
+    ON CONFLICT DO NOTHING
 ), announced AS (
     INSERT INTO job_events (job_id, seq, events)
-    SELECT id, event_seq, $3
+    SELECT id, event_seq, CASE WHEN waits THEN '[{"type": "JOB_SCHEDULED", "data": {}}]'::json ELSE $3 END
     FROM requeued
 ), alive AS (
     DELETE FROM dead_letters d USING requeued r WHERE d.job_id = r.id
