@@ -13,6 +13,7 @@ from yarl import URL
 
 from beacon_config.mappings import POLLING_PRESETS, PollingMapping
 from beacon_config.topology import BackendConfig
+from beacon_contracts.files import InputFile
 from beacon_contracts.inference import RunProgress
 from beacon_files import open_store
 from beacon_lifecycle import Clock, SystemClock
@@ -317,6 +318,65 @@ def test_a_key_is_sent_as_the_provider_expects(preset: str, scheme: str) -> None
     config = BackendConfig.model_validate(document)
 
     assert headers_of("gpu", config, {"KEY": "secret-1"}) == {"authorization": f"{scheme} secret-1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("run-7", "/status/run-7"),
+        (17, "/status/17"),
+        ("https://elsewhere.example/owner/requests/7?x=1", "/status/owner/requests/7"),
+    ],
+)
+async def test_the_id_of_a_run_is_a_path_at_the_configured_host(
+    given: object, path: str, client: BackendClient
+) -> None:
+    seen: list[str] = []
+    answers = {SUBMIT: {"id": given}, f"get {path}": {"status": "failed", "error": "it has failed"}}
+    async with provider(answers, seen) as server:
+        error = await failed(backend_at(server.url, client))
+
+    assert error.message == "it has failed"
+    assert seen == [SUBMIT, f"get {path}"]
+
+
+@pytest.mark.parametrize("given", [None, True, {}, "", "../admin", "a b", "x" * 500, "a?b=c", "a#b"])
+async def test_an_unusable_id_of_a_run_names_the_cause(given: object, client: BackendClient) -> None:
+    async with provider({SUBMIT: {"id": given}}) as server:
+        error = await failed(backend_at(server.url, client))
+
+    assert error.code == "submission_unanswered"
+    assert "no usable id at 'id'" in error.message
+
+
+@pytest.mark.parametrize(
+    ("preset", "start"),
+    [("replicate", "data:image/png;base64,"), ("runpod", ""), ("fal", "data:image/png;base64,")],
+)
+async def test_a_file_of_the_input_is_sent_as_the_provider_expects(
+    preset: str, start: str, client: BackendClient, tmp_path: Path
+) -> None:
+    async def photo() -> AsyncIterator[bytes]:
+        yield b"photo"
+
+    store = open_store(str(tmp_path))
+    await store.put("inputs/photo", photo(), max_bytes=100)
+    name = "file_01k9x7p4f8q2r6s0t3v5w7y9za"
+    file = InputFile(id=name, object="inputs/photo", name="p.png", content_type="image/png", bytes=5)
+    call = spec_of("r-1", "m", orjson.dumps({"image": {"file": name}}), files=(file,))
+    bodies: list[Any] = []
+
+    async def handler(connection: Connection) -> None:
+        await connection.request()
+        bodies.append(orjson.loads(connection.body))
+        await connection.send(http({"detail": "seen"}, head="422 Unprocessable Content"))
+
+    async with server_that(handler) as server, patience("the call fails"):
+        mapping, files = POLLING_PRESETS[preset], FileRules(store, 1_000)
+        with pytest.raises(BackendError, match="422"):
+            await backend_at(server.url, client, mapping=mapping, files=files).run(call, observer=Observed())
+
+    assert bodies[0].get("input", bodies[0]) == {"image": f"{start}cGhvdG8="}
 
 
 async def test_a_result_by_url_is_kept_as_a_file(client: BackendClient, tmp_path: Path) -> None:
