@@ -165,3 +165,32 @@ class LeastAttained(Baseline):
         self._charged[request.id] = ((region, user), self._expected[request.model])
         self._used[region, user] += self._expected[request.model]
         return request
+
+
+class FewestLoads(Baseline):
+    """A GPU changes its model only when no request for it waits: to the model with the most waiting requests
+    of those that no GPU of the region has loaded. It bounds what can be saved of the loads, not a policy for
+    use: rare models wait for as long as others are asked for."""
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(topology)
+        self._queues: dict[str, dict[str, deque[Request]]] = {region.name: {} for region in topology.regions}
+
+    def _put(self, request: Request) -> None:
+        self._queues[request.region].setdefault(request.model, deque()).append(request)
+
+    def _take(self, region: str) -> Request | None:
+        """For a loaded model of a free GPU, else for one that is nowhere loaded."""
+        queues, gpus = self._queues[region], self._gpus[region]
+        held = {gpu.loaded for gpu in gpus}
+        warm = [gpu.loaded for gpu in gpus if gpu.free and gpu.loaded in queues]
+        model = warm[0] if warm else None
+        if model is None:
+            absent = [one for one in queues if one not in held]
+            model = max(absent, key=lambda one: len(queues[one]), default=None)
+        if model is None:
+            return None
+        request = queues[model].popleft()
+        if not queues[model]:
+            del queues[model]
+        return request

@@ -1,5 +1,6 @@
 """The pieces of the scheduling report, on runs small enough to check by hand."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -9,7 +10,7 @@ import pytest
 
 from beacon_router.scheduling import BackendSpec, Eta, ModelSpec, Policy, RegionSpec, Scheduler, Topology
 from benchmarks.harness.statistics import Round
-from benchmarks.scheduling.baselines import Fifo, LeastAttained, PerModelFifo, StrictPriority
+from benchmarks.scheduling.baselines import FewestLoads, Fifo, LeastAttained, PerModelFifo, StrictPriority
 from benchmarks.scheduling.cost import KINDS, Benches, Costs, DecisionBench, bytes_per_waiting
 from benchmarks.scheduling.figures import (
     dispatches_past_bound,
@@ -23,6 +24,7 @@ from benchmarks.scheduling.flood import FloodFigures, measure_flood
 from benchmarks.scheduling.measurements import BEACON, measure
 from benchmarks.scheduling.report import write_report
 from benchmarks.scheduling.scenarios import Scenario, all_scenarios, topology_for
+from benchmarks.scheduling.seeds import measure_seeds
 from benchmarks.scheduling.simulator import PolicyUnderTest, RequestRecord, Simulator
 from benchmarks.scheduling.traces import read_trace
 from benchmarks.scheduling.workload import (
@@ -55,6 +57,7 @@ def test_every_policy_serves_in_its_own_order() -> None:
     assert _order(PerModelFifo(ONE_GPU), arrivals) == ["a free", "b free", "a free", "b admin"]
     assert _order(LeastAttained(ONE_GPU), arrivals) == ["a free", "b free", "b admin", "a free"]
     assert _order(Scheduler(ONE_GPU), arrivals) == ["a free", "b admin", "b free", "a free"]
+    assert _order(FewestLoads(ONE_GPU), arrivals) == ["a free", "a free", "b free", "b admin"]
 
 
 def test_figures_of_a_small_run() -> None:
@@ -187,12 +190,17 @@ def test_the_whole_report_is_written(tmp_path: Path) -> None:
     costs = Costs({"calm": list[Round]([{"100": 20.0, "1000": 22.0}])}, bytes_each=400.0)
     flood = {name: FloodFigures(0.9, 1, 2.0 * wait_s, 7) for name, wait_s in ((BEACON, 6.0), ("ideal", 4.0))}
 
-    page, chart = write_report(measure(scenarios, [0.9], 1), flood, costs, "Measured here.", tmp_path)
+    seeds = measure_seeds(None, (1, 2), requests=80)
+
+    page, chart = write_report(
+        measure(scenarios, [0.9], 1), flood, costs, seeds=seeds, measured="Measured here.", folder=tmp_path
+    )
 
     text = page.read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith(f"| Poisson, 90%, {BEACON} |")]
     assert [line for line in text.splitlines() if line.startswith("| Poisson, FIFO at 90% |")]
     assert "| 1,000 waiting, calm | 22.0 (22.0 to 22.0) | 1.10 (1.10 to 1.10)" in text
+    assert len(re.findall(r"^\| bursts, 110% \| [\d.]+ \([\d.]+ to [\d.]+\) \|", text, re.MULTILINE)) == 1
     assert f"| {BEACON} | 0.900 | 1 | 12.0 | 1.50 | 7 |" in text
     svg = "{http://www.w3.org/2000/svg}"
     circles = list(ET.fromstring(chart.read_text(encoding="utf-8")).iter(f"{svg}circle"))
