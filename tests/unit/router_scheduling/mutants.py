@@ -152,9 +152,6 @@ MUTANTS = (
     Mutant("6 decided waits are kept", _setattr(BackendSet, "recheck_warm_wait", lambda self, model: None)),
     Mutant("6 waits never end", _setattr(BackendSet, "end_warm_waits", lambda self, now: None)),
     Mutant("a model on any free backend", _setattr(policy, "place", lambda model, free: free[-1])),
-    Mutant(
-        "a model in use is evicted", _setattr(BackendState, "room_at", lambda self, model, now, ends: now)
-    ),
     Mutant("any model is evicted", _setattr(RegionState, "demand_for", lambda self, model: 0.0)),
     Mutant(
         "one slot too many",
