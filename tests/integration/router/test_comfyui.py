@@ -173,6 +173,32 @@ async def test_files_texts_and_ids_of_a_run(chooses_ids: bool) -> None:
     assert view.remote.run_id == (f"its-own/{client}" if chooses_ids else client)
 
 
+async def test_a_refused_workflow_names_its_nodes() -> None:
+    """As ComfyUI 0.7 answers."""
+    app = FastAPI()
+    error = {"type": "value_smaller_than_min", "message": "Value 0 smaller than min of 1", "details": "steps"}
+    refusal = {
+        "error": {"type": "prompt_outputs_failed_validation", "message": "Prompt outputs failed validation"},
+        "node_errors": {"3": {"errors": [error], "dependent_outputs": ["9"], "class_type": "KSampler"}},
+    }
+
+    @app.post("/prompt")
+    async def prompt() -> Response:
+        return JSONResponse(refusal, status_code=400)
+
+    async with (
+        app_server(app) as url,
+        start_router(config_of([url], {"prompt": "6.text"})) as router,
+    ):
+        view = await router.infer("r-1", model="sdxl", region="LOCAL")
+
+    assert view.failure is not None
+    assert view.failure.code == "backend_refused"
+    assert (
+        view.failure.message == "the backend answered 400: KSampler (3): Value 0 smaller than min of 1: steps"
+    )
+
+
 async def test_a_run_whose_submission_was_not_answered_is_found_by_its_id() -> None:
     app, prompts = comfyui_that(chooses_ids=False, loses_answer=True)
     async with (

@@ -54,10 +54,10 @@ class ComfyApi:
         chosen = str(uuid4())
         body = {"prompt": graph, "client_id": chosen, "prompt_id": chosen}
         try:
-            answer = json_object(await self._wire.send(self._post("prompt", body)))
+            answer = json_object(await self._wire.send(self._post("prompt", body), error_text=_prompt_error))
         except BackendError as error:
             # The answer was lost, but the run has the chosen id.
-            if is_ambiguous(error) and (await self.status(chosen)).phase is not Phase.UNKNOWN:
+            if is_ambiguous(error) and await self._is_known(chosen):
                 return chosen
             raise
         given = answer.get("prompt_id")
@@ -99,6 +99,13 @@ class ComfyApi:
         queue = json_object(await self._wire.send(self._get("queue")))
         if any(_is_prompt(item, prompt_id) for item in _list(queue.get("queue_running"))):
             await self._wire.send(self._post("interrupt", {"prompt_id": prompt_id}))
+
+    async def _is_known(self, run_id: str) -> bool:
+        """False too if it cannot be found out."""
+        try:
+            return (await self.status(run_id)).phase is not Phase.UNKNOWN
+        except BackendError:
+            return False
 
     async def _graph(self, call: BackendCall) -> dict[str, Any]:
         """The workflow with the values of the input; what is not given stays as it is in the file."""
@@ -160,6 +167,20 @@ class ComfyApi:
     def _post(self, path: str, body: Mapping[str, Any]) -> WireRequest:
         headers = {**self._headers, "content-type": "application/json"}
         return WireRequest("POST", self._url / path, headers, orjson.dumps(body))
+
+
+def _prompt_error(body: bytes) -> str:
+    """Why ComfyUI refuses a workflow: `KSampler (3): Value 0 smaller than min of 1: steps`, for each node."""
+    try:
+        document = _dict(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return body.decode("utf-8", "replace")
+    causes = [
+        f"{found.get('class_type', 'node')} ({node}): {error.get('message')}: {error.get('details')}"
+        for node, found in _dict(document.get("node_errors")).items()
+        for error in map(_dict, _list(_dict(found).get("errors")))
+    ]
+    return "; ".join(causes) or str(_dict(document.get("error")).get("message") or document.get("error"))
 
 
 def _ended(entry: Mapping[str, Any]) -> RemoteStatus:

@@ -1,7 +1,7 @@
 """The HTTP exchanges of one backend: errors by their status, files in place of large inputs and outputs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,6 +47,10 @@ class FileRules:
     urls: OutputUrls | None = None
 
 
+def _decoded(body: bytes) -> str:
+    return body[:MAX_ERROR_TEXT_BYTES].decode("utf-8", "replace")
+
+
 class AccessCheck(NamedTuple):
     """A GET that tells whether the backend accepts the router's credentials; it has nothing of a request."""
 
@@ -83,9 +87,17 @@ class BackendWire:
         return OutputFiles(self._files.store, self._files.max_bytes)
 
     async def send(
-        self, request: WireRequest, reader: ResponseReader | None = None, inputs: InputFiles | None = None
+        self,
+        request: WireRequest,
+        reader: ResponseReader | None = None,
+        inputs: InputFiles | None = None,
+        *,
+        error_text: Callable[[bytes], str] = _decoded,
     ) -> WireResponse:
-        """The response, read by the reader, if its status is 2xx; any other raises BackendError."""
+        """The response, read by the reader, if its status is 2xx; any other raises BackendError.
+
+        `error_text`: the cause in the body of an error.
+        """
         try:
             response = await self._client.send(
                 request, self._transport, max_bytes=self.max_response_bytes, reader=reader
@@ -95,7 +107,7 @@ class BackendWire:
         if response.status == 403:
             raise await self._forbidden()
         if not 200 <= response.status < 300:
-            raise (inputs and inputs.error) or self._status_error(request, response)
+            raise (inputs and inputs.error) or self._status_error(request, response, error_text)
         return response
 
     def websocket(
@@ -130,15 +142,16 @@ class BackendWire:
             return request_forbidden()
         return status_error(status, "", None, self._clock.wall())
 
-    def _status_error(self, request: WireRequest, response: WireResponse) -> BackendError:
+    def _status_error(
+        self, request: WireRequest, response: WireResponse, error_text: Callable[[bytes], str]
+    ) -> BackendError:
         """Users see the text: it never has the address or the credentials of the backend."""
         body = response.body
         for secret in _secrets(request):
             body = body.replace(secret, b"[redacted]")
-        text = body[:MAX_ERROR_TEXT_BYTES].decode("utf-8", "replace")
         retry_after = response.headers.get("retry-after")
         now = self._clock.wall()
-        return status_error(response.status, text, retry_after, now, error=error_object(body))
+        return status_error(response.status, error_text(body), retry_after, now, error=error_object(body))
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
