@@ -84,7 +84,7 @@ def _any_lead(self: Situation) -> Candidate | None:
 
 
 def _before_urgent_tiers(self: Situation) -> Candidate | None:
-    self.view.urgency = [1.0] * len(self.view.urgency)
+    self.view.urgent = [False] * len(self.view.urgent)
     return _first_jump(self)
 
 
@@ -148,6 +148,7 @@ MUTANTS = (
     Mutant("6 idle users keep their credit", _setattr(FairShares, "_activate", _credit_for_idle_users)),
     Mutant("6 a user's last request first", _setattr(RequestQueue, "head", _last_of_a_user)),
     Mutant("6 no warm wait", _setattr(policy, "warm_wait_until", lambda *_, **__: None)),
+    Mutant("6 urgent tiers wait as long as others", _setattr(placement, "_URGENT_LOADS", 50.0)),
     Mutant("6 a warm wait of any length", _setattr(placement, "_IDLE_LOADS", 50.0)),
     Mutant("6 decided waits are kept", _setattr(BackendSet, "recheck_warm_wait", lambda self, model: None)),
     Mutant("6 waits never end", _setattr(BackendSet, "end_warm_waits", lambda self, now: None)),

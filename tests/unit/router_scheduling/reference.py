@@ -203,12 +203,10 @@ class Reference:
         )
         if model in machine.loaded or free_at == inf or policy.warm_wait_max_loads == 0.0:
             return False
-        tier = policy.tiers[waiting.request.rank]
-        median = sorted(other.weight for other in policy.tiers)[len(policy.tiers) // 2]
-        loads = (min(2.5, policy.warm_wait_max_loads) if idle else policy.warm_wait_max_loads) / max(
-            1.0, tier.weight / median
-        )
-        limit_s = self.state.durations.loads.of(model) * max(1.0, loads)
+        loads = min(2.5, policy.warm_wait_max_loads) if idle else policy.warm_wait_max_loads
+        if self._urgent(waiting.request.rank):
+            loads = min(1.0, loads)
+        limit_s = self.state.durations.loads.of(model) * loads
         same = [one for one in question.runnable if one.queue is Queue.MAIN and one.request.model == model]
         backlog = len(same) - 1 if idle else 0
         last_at = free_at + backlog * self.state.durations.runs.of(model) / len(warm)

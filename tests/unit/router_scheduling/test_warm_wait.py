@@ -126,6 +126,14 @@ def test_the_wait_ends_when_the_warm_slot_is_late(one_busy_and_one_just_used: Gp
     assert gpus.next() == ["a3 on gpu-1"]
 
 
+def test_a_tier_above_the_median_weight_waits_for_at_most_one_load(one_busy_and_one_just_used: Gpus) -> None:
+    gpus = one_busy_and_one_just_used
+
+    assert gpus.submit("admin", "a", ADMIN) == ["admin on gpu-1"], (
+        "the warm slot is free in 8 s, a load takes 5"
+    )
+
+
 def test_without_warm_waits_no_request_waits_next_to_a_free_gpu() -> None:
     gpus = Gpus(2, max_loads=0.0)
     gpus.submit("a1", "a")

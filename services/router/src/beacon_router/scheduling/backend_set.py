@@ -40,7 +40,7 @@ class BackendSet:
         "stride",
         "tiers",
         "undecided",
-        "urgency",
+        "urgent",
         "wake_at",
         "warm_waits",
     )
@@ -73,8 +73,8 @@ class BackendSet:
         """Starts in a row from the retry queues and the paid front."""
         self.stride = StrideScheduler([tier.weight for tier in policy.tiers])
         median = sorted(tier.weight for tier in policy.tiers)[len(policy.tiers) // 2]
-        self.urgency = [max(1.0, tier.weight / median) for tier in policy.tiers]
-        """Per tier, by what factor its requests wait less for a warm backend."""
+        self.urgent = [tier.weight > median for tier in policy.tiers]
+        """Per tier, whether it has more than the median weight."""
         self.changes = 0
         """Arrivals, departures and freed slots: an old forecast is recognised by it."""
         self.served_at = 0

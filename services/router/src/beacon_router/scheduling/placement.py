@@ -9,6 +9,8 @@ from beacon_router.scheduling.decisions import Health
 
 _IDLE_LOADS: Final = 2.5
 """Next to an idle slot a request waits for a warm backend while that takes less than so many loads."""
+_URGENT_LOADS: Final = 1.0
+"""The most for tiers with more than the median weight."""
 
 
 def place(model: str, free: list[BackendState]) -> BackendState:
@@ -32,16 +34,16 @@ def warm_wait_until(view: BackendSet, model: str, rank: int, now: float, *, idle
 
     Where the free slot would be idle meanwhile, it waits if all requests for the model are expected to start
     on the warm backends within two and a half loads. Where the free slot has other work, waiting costs no GPU
-    time: then it waits for up to `warm_wait_max_loads`. Tiers with more than the median weight wait less by
-    that factor, but for at least one load. It waits no longer than that after the expected moment.
+    time: then it waits for up to `warm_wait_max_loads`. Tiers with more than the median weight wait for at
+    most one load. It waits no longer than that after the expected moment.
     """
     max_loads = view.policy.warm_wait_max_loads
     warm = [holder for holder in view.region.holders.get(model, ()) if holder.health is Health.CLOSED]
     free_at = min((holder.free_at or inf for holder in warm), default=inf)
     if free_at == inf or max_loads == 0.0:
         return None
-    loads = (min(_IDLE_LOADS, max_loads) if idle else max_loads) / view.urgency[rank]
-    limit_s = view.durations.loads.of(model) * max(1.0, loads)
+    loads = min(max_loads, _IDLE_LOADS if idle else inf, _URGENT_LOADS if view.urgent[rank] else inf)
+    limit_s = view.durations.loads.of(model) * loads
     backlog = sum(queue.size for queue in view.by_model[model]) - 1 if idle else 0
     last_at = free_at + backlog * view.durations.runs.of(model) / len(warm)
     until = free_at + limit_s

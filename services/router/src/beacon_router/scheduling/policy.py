@@ -113,7 +113,7 @@ class Situation:
         warm = self.first_warm()
         if warm is None or warm == self.first:
             return warm
-        if self.first is not None and self.view.urgency[self.first.queue.rank] > 1.0:
+        if self.first is not None and self.view.urgent[self.first.queue.rank]:
             return None
         rank = warm.queue.rank
         lead_s = _lag(warm) - _lag(self.firsts[rank])
