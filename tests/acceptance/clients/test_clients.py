@@ -23,6 +23,7 @@ PACKAGES = {
     "litellm": "litellm",
     "langchain": "langchain_openai",
     "instructor": "instructor",
+    "pydantic_ai": "pydantic_ai",
     "llm": "llm",
 }
 SLOW_S = 3_000
