@@ -9,8 +9,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _CLOSE = {"connection": "close"}
-# A client that is still sending does not read the response: this many times the usual limit is dropped.
-_DISCARD_FACTOR = 32
 _RESTART_S = 5
 
 
@@ -93,17 +91,22 @@ class _LimitedBody:
             return await self._receive()
         if self._deadline is None and (content_length(self._scope) or 0) > self._max_bytes:
             await self._refuse()
-        if self._deadline is None or self._timed_by_part:
-            self._deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
-        message = await self._next(self._deadline)
+        if self._deadline is None:
+            self._start_timeout()
+        message = await self._next()
         if self._received > self._max_bytes:
             await self._refuse()
         return message
 
-    async def _next(self, deadline: float) -> Message:
+    def _start_timeout(self) -> None:
+        self._deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
+
+    async def _next(self) -> Message:
         """The next part of the body. Raises 408 after the deadline, 503 when the server stops."""
         limits = self._limits
-        timeout = asyncio.timeout_at(0.0 if limits.stopping else deadline)
+        if self._timed_by_part:
+            self._start_timeout()
+        timeout = asyncio.timeout_at(0.0 if limits.stopping else self._deadline)
         limits.receiving.add(timeout)
         try:
             async with timeout:
@@ -123,10 +126,10 @@ class _LimitedBody:
         raise self._limits.too_large(self._max_bytes)
 
     async def _discard(self) -> None:
-        deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
-        most = self._received + self._limits.max_bytes * _DISCARD_FACTOR
-        while not self._complete and self._received < most:
-            await self._next(deadline)
+        """A client that is still sending does not read the response, and would find the connection reset."""
+        self._start_timeout()
+        while not self._complete:
+            await self._next()
 
 
 async def read_body(receive: Receive) -> bytearray:
