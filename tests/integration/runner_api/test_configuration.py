@@ -140,6 +140,17 @@ async def test_backends_are_added_changed_drained_and_removed(api: ApiHarness, a
     backends = {one["name"]: one for one in (await admin.get("/admin/backends"))["backends"]}
     assert (backends["us-2"]["state"], backends["us-2"]["busy"]) == ("draining", 3)
     assert backends["us-1"]["state"] == "unknown"
+    for statuses, state in (
+        ([router_status("us-2", busy=0), router_status("us-2", busy=0, slots=0)], "draining"),
+        (
+            [router_status("us-2", busy=0, slots=0), RouterStatus("http://other", 0, None, "no answer")],
+            "draining",
+        ),
+        ([router_status("us-2", busy=0, slots=0)], "drained"),
+    ):
+        api.router.statuses = statuses
+        backends = {one["name"]: one for one in (await admin.get("/admin/backends"))["backends"]}
+        assert backends["us-2"]["state"] == state
     await admin.post("/admin/backends/us-2/resume")
     backends = {one["name"]: one for one in (await admin.get("/admin/backends"))["backends"]}
     assert (backends["us-2"]["state"], backends["us-2"]["drain"]) == ("closed", False)
@@ -147,9 +158,10 @@ async def test_backends_are_added_changed_drained_and_removed(api: ApiHarness, a
     assert (await admin.post("/admin/backends/us-2/drain", status=404))["code"] == "unknown_backend"
 
 
-def router_status(backend: str, *, busy: int) -> RouterStatus:
+def router_status(backend: str, *, busy: int, slots: int = 4) -> RouterStatus:
+    """`slots`: 0 once the router has applied the drain."""
     status = BackendStatus(
-        name=backend, region="US", slots=4, busy=busy, breaker=BreakerStatus(state="closed")
+        name=backend, region="US", slots=slots, busy=busy, breaker=BreakerStatus(state="closed")
     )
     region = RegionStatus(
         region="US",

@@ -70,16 +70,18 @@ def backend_routes(service: ConfigService, routers: RouterPort, keys: ApiKeyCach
     @routes.get("/backends", responses={200: {"model": ConfiguredBackends}, **problems(401, 403, 404, 503)})
     async def list_backends() -> Response:
         """All backends, with what the routers report about each."""
+        statuses = await routers.status()
         reported = [
             backend
-            for status in await routers.status()
+            for status in statuses
             if status.queues is not None
             for region in status.queues.regions.values()
             for backend in region.backends
         ]
         newest = await service.newest()
         config = parse_document(newest.document, {})
-        return view_response(_configured(config, newest.entry.revision, reported))
+        complete = all(status.queues is not None for status in statuses)
+        return view_response(_configured(config, newest.entry.revision, reported, complete=complete))
 
     @routes.post("/backends", responses=_CHANGES)
     async def add_backend(
@@ -148,27 +150,31 @@ def model_routes(service: ConfigService, keys: ApiKeyCache) -> APIRouter:
     return routes
 
 
-def _configured(config: BeaconConfig, revision: int, reported: Sequence[BackendStatus]) -> ConfiguredBackends:
+def _configured(
+    config: BeaconConfig, revision: int, reported: Sequence[BackendStatus], *, complete: bool
+) -> ConfiguredBackends:
+    """`complete`: all routers have answered."""
     busy = Counter[str]()
     for status in reported:
         busy[status.name] += status.busy
     return ConfiguredBackends(
         revision=revision,
         backends=[
-            _view(name, backend, [one for one in reported if one.name == name], busy[name])
+            _view(name, backend, [one for one in reported if one.name == name], busy[name], complete=complete)
             for name, backend in config.backends.items()
         ],
     )
 
 
 def _view(
-    name: str, backend: BackendConfig, reported: Sequence[BackendStatus], busy: int
+    name: str, backend: BackendConfig, reported: Sequence[BackendStatus], busy: int, *, complete: bool
 ) -> ConfiguredBackend:
-    """Where several routers report it, the worst state."""
+    """Of several reports, the worst state. It is drained when no router runs or starts anything."""
     breakers = sorted((one.breaker for one in reported), key=lambda one: _WORST_FIRST.index(one.state))
     state = breakers[0].state if breakers else "unknown"
     if backend.drain:
-        state = "draining" if busy else "drained"
+        ended = complete and not any(one.busy or one.slots for one in reported)
+        state = "drained" if ended else "draining"
     return ConfiguredBackend(
         name=name,
         region=backend.region,

@@ -33,6 +33,7 @@ _CODES: Mapping[str, str] = {"unknown_key": "invalid_api_key", "missing_key": "m
 _STATUS_OF_FAILURE: Mapping[str, int] = {
     "backend_refused": 400,
     "unusable_input": 400,
+    "model_removed": 404,
     "client_too_slow": 408,
     # An operator cancelled it: a status that clients do not retry.
     "cancelled": CLIENT_CLOSED_REQUEST,
