@@ -160,6 +160,20 @@ async def test_addresses_of_the_environment_replace_those_of_revisions(gpu_proce
         assert (await router.infer("r1", failover="pinned")).state is InferenceState.COMPLETED
 
 
+async def test_a_smaller_queue_keeps_what_waits_and_refuses_more(
+    gpu_process: GpusimProcess, gpu: Gpusim
+) -> None:
+    async with start_router(file_of(gpu_process)) as router:
+        for number in range(3):
+            await router.ask(f"r{number}", model="slow", prefer="respond-async")
+        await put(router, 2, document(gpu_process) | {"router": {"queue_size": 1}})
+        refused = await router.ask("more", model="slow", prefer="respond-async")
+        assert (refused.status_code, refused.json()["code"]) == (429, "queue_full")
+        assert (await router.queues())["waiting"] == 2
+        await put(router, 3, document(gpu_process))
+        assert (await router.ask("more", model="slow", prefer="respond-async")).status_code == 202
+
+
 async def test_the_last_revision_applies_after_a_restart(gpu_process: GpusimProcess, tmp_path: Path) -> None:
     state = str(tmp_path / "router.json")
     async with start_router(file_of(gpu_process), BEACON_ROUTER_STATE_FILE=state) as router:

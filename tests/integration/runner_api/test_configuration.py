@@ -243,6 +243,25 @@ async def test_the_api_admits_by_the_newest_revision(api: ApiHarness, admin: Cal
     assert refused["limit"] == 1
 
 
+async def test_the_size_of_the_queue_and_the_number_of_webhooks_change(
+    api: ApiHarness, admin: Caller, anna: Caller
+) -> None:
+    for size, webhooks, status in ((2, 0, 429), (3, 1, 202)):
+        view = await admin.get(CONFIG)
+        document = view["document"]
+        document["limits"] |= {"queue_size": size, "webhooks": webhooks}
+        change = await put(admin, document, f'"{view["revision"]}"')
+        assert change["restart_needed"] == []
+        await api.follow_config()
+        hook = {"url": "https://example.com/hook"}
+        made = await anna.http.post("/api/v1/webhooks", json=hook)
+        assert made.status_code == (201 if webhooks else 409), made.text
+        if size == 2:
+            for _ in range(size):
+                await anna.submit(GENERATION)
+        assert (await anna.http.post("/api/v1/jobs", json=GENERATION)).status_code == status
+
+
 async def test_users_of_a_removed_tier_get_the_lowest_one(api: ApiHarness, admin: Caller) -> None:
     anna = await api.user("anna", "premium")
     assert (await anna.get("/api/v1/me"))["executions_per_job"] == 2000

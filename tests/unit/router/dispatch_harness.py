@@ -170,6 +170,7 @@ class DispatchHarness:
             ranks=range(len(policy.tiers)),
             replaced=(),
             scale_to_zero=frozenset(),
+            queue_size=100,
         )
         self.service.runs.dispatch_ready()
 

@@ -10,18 +10,14 @@ from beacon_config.section import RESTART, Count, FileBytes, PositiveSeconds, Se
 class LimitsConfig(Section):
     """Limits of the runner's API."""
 
-    queue_size: Count = Field(
-        default=1_000_000, description="Live jobs in the whole system", json_schema_extra=RESTART
-    )
+    queue_size: Count = Field(default=1_000_000, description="Live jobs in the whole system")
     matrix_executions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=10_000, description="Questions by models by regions of one job"
     )
     batch_jobs: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=1_000, description="Jobs of one batch submission"
     )
-    webhooks: Annotated[int, Field(ge=0, le=1_000)] = Field(
-        default=10, description="Webhooks of one user", json_schema_extra=RESTART
-    )
+    webhooks: Annotated[int, Field(ge=0, le=1_000)] = Field(default=10, description="Webhooks of one user")
     body_bytes: Count = Field(
         default=1_048_576, description="Size of a request body", json_schema_extra=RESTART
     )
@@ -173,7 +169,7 @@ class RouterConfig(Section):
         description="How long results are kept for the runner",
         json_schema_extra=RESTART,
     )
-    queue_size: Count = Field(default=100_000, description="Waiting inferences", json_schema_extra=RESTART)
+    queue_size: Count = Field(default=100_000, description="Waiting inferences")
     held_bytes: Count = Field(
         default=268_435_456,
         description="Bytes of all inputs and results in memory",

@@ -104,6 +104,7 @@ class RouterConfiguration:
             ranks=[config.ranks[config.known_tier(tier)] for tier in before.tiers],
             replaced=_replaced(before, config),
             scale_to_zero=scaled_to_zero(config),
+            queue_size=config.router.queue_size,
         )
         scheduled = self._dispatch.scheduler.topology
         self._pool.keep_only({backend.name for backend in scheduled.backends})

@@ -83,7 +83,7 @@ class DispatchService:
             clock=clock,
             events=events,
         )
-        self._admission = self._admits(topology)
+        self._admission = self._admits(topology, rules.queue_size)
         self._cancelled = CancelledFences(rules.store.retention_s)
 
     def adopt(
@@ -95,6 +95,7 @@ class DispatchService:
         ranks: Sequence[int],
         replaced: Collection[str],
         scale_to_zero: frozenset[str],
+        queue_size: int,
     ) -> None:
         """Go on with another topology: nothing that runs is stopped, what waits keeps its place, and what no
         backend serves any more fails. `ranks`: the new rank of each old tier; `replaced`: backends that are
@@ -102,12 +103,12 @@ class DispatchService:
         unserved = self.scheduler.adopt(topology, policy, ranks)
         names = [backend.name for backend in self.scheduler.topology.backends]
         self.breakers.adopt(names, replaced, scale_to_zero)
-        self._admission = self._admits(topology)
+        self._admission = self._admits(topology, queue_size)
         self.runs.adopt(rules, ranks, unserved)
 
-    def _admits(self, topology: Topology) -> InferenceAdmission:
+    def _admits(self, topology: Topology, queue_size: int) -> InferenceAdmission:
         return InferenceAdmission(
-            self._rules.queue_size,
+            queue_size,
             topology,
             scheduler=self.scheduler,
             breakers=self.breakers,

@@ -1,6 +1,6 @@
 """Endpoints of webhooks: what their users and operators may do with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_bytes
 from typing import Any
 
@@ -27,7 +27,9 @@ _NO_URL = "this webhook has no URL of its own: it is for the webhook_url of jobs
 class WebhookService:
     """Secrets are returned when they are made, and never again."""
 
-    def __init__(self, store: WebhookStore, allowed: Sequence[Network], *, max_endpoints: int) -> None:
+    def __init__(
+        self, store: WebhookStore, allowed: Sequence[Network], *, max_endpoints: Callable[[], int]
+    ) -> None:
         self._store = store
         self._allowed = tuple(allowed)
         self._max_endpoints = max_endpoints
@@ -43,7 +45,7 @@ class WebhookService:
             list(dict.fromkeys(new.events or JOB_EVENTS)),
             new.description,
         )
-        return await self._store.add(endpoint, self._max_endpoints, by=principal.actor), secret
+        return await self._store.add(endpoint, self._max_endpoints(), by=principal.actor), secret
 
     async def of_user(self, user: UserId) -> Sequence[WebhookEndpoint]:
         return await self._store.of_user(user)

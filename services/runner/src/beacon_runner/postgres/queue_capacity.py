@@ -36,6 +36,13 @@ class QueueCapacity:
         self._tasks = TaskSet("queue-capacity")
         self._counting = False
 
+    def resize(self, size: int) -> None:
+        """The next submission counts the live jobs."""
+        if size != self.size:
+            self.size = size
+            self._exact_below = min(size, EXACT_BELOW)
+            self._free = None
+
     def reserve(self, count: int) -> bool:
         """Reserve room for so many jobs; false when the live jobs must be counted first."""
         if self._free is None or self._free - self._added - count < self._exact_below:
@@ -62,8 +69,10 @@ class QueueCapacity:
     async def _count(self) -> None:
         before, began = self._added, self._clock.now()
         try:
-            live = int(await self._database.fetchval(_SQL["live_jobs"], self.size))
-            self._free, self._added = self.size - live, self._added - before
+            size = self.size
+            live = int(await self._database.fetchval(_SQL["live_jobs"], size))
+            if size == self.size:
+                self._free, self._added = size - live, self._added - before
         except StoreUnavailableError:
             pass  # submissions fail with the same error and report it
         finally:

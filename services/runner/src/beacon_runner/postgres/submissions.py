@@ -91,6 +91,10 @@ class PostgresSubmissions:
         (row,) = await self._database.fetch(_SQL["used"], [user], *bounds)
         return _use(row)
 
+    def resize_queue(self, size: int) -> None:
+        """How many live jobs there may be from now on."""
+        self._capacity.resize(size)
+
     async def close(self) -> None:
         """Write what was accepted."""
         await self._unlimited.close()

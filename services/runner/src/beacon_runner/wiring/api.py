@@ -142,13 +142,16 @@ class ApiParts:
         rules = Derived(live, command_rules)
         usage = PostgresUsage(database)
         self.interactive_usage = UsageRecorder(usage)
-        self.submissions = PostgresSubmissions(database, clock, config.limits.queue_size, publish)
+        self.submissions = submitted = PostgresSubmissions(database, clock, config.limits.queue_size, publish)
+        live.on_change.append(lambda: submitted.resize_queue(live.current.limits.queue_size))
         self.estimator = WaitEstimator(queue, router, live, clock)
         positions = PositionService(self.estimator, router, queries, clock)
         jobs = JobService(queries, commands, queue, positions, rules, cancels.notify, notify_outbox)
         events = JobEventService(jobs, watchers, PositionEvents(positions, commands, clock), clock)
         webhooks = WebhookService(
-            PostgresWebhooks(database), webhook_networks, max_endpoints=config.limits.webhooks
+            PostgresWebhooks(database),
+            webhook_networks,
+            max_endpoints=lambda: live.current.limits.webhooks,
         )
         bulk = OperationService(PostgresOperations(database), jobs)
         submissions = SubmissionService(
