@@ -397,12 +397,14 @@ def test_a_router_that_refuses_a_revision_is_named(served: RunnerStub, beacon: B
 def test_revisions_are_listed_shown_and_rolled_back(served: RunnerStub, beacon: Beacon) -> None:
     served.on("GET /admin/config", newest(8))
     served.on("GET /admin/config/revisions", {"revisions": [REVISION], "next_before": None})
-    served.on("GET /admin/config/revisions/7", {**REVISION, "document": DOCUMENT})
+    document = {**DOCUMENT, "skip_prices": [{"up_to_s": 10, "price": 1}, {"up_to_s": None, "price": 2}]}
+    served.on("GET /admin/config/revisions/7", {**REVISION, "document": document})
     served.on("POST /admin/config/rollback", CHANGE)
     listed = ok(beacon("config", "history")).stdout
     assert "half the cap" in listed
     assert "http://router" in listed
-    assert tomllib.loads(ok(beacon("config", "show", "7")).stdout) == DOCUMENT
+    shown = tomllib.loads(ok(beacon("config", "show", "7")).stdout)
+    assert shown == {**DOCUMENT, "skip_prices": [{"up_to_s": 10, "price": 1}, {"price": 2}]}
     assert json.loads(ok(beacon("config", "show", "--json")).stdout)["revision"] == 8
     ok(beacon("config", "rollback", "7", "--yes", "--force"))
     calls = served.of("POST /admin/config/rollback")

@@ -167,4 +167,6 @@ def _without_nulls(value: Any) -> Any:
     """TOML has no null: such keys have their defaults."""
     if isinstance(value, dict):
         return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_without_nulls(one) for one in value]
     return value
