@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from beacon_config import BeaconConfig, parse_document
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.inference import Failover
 from beacon_runner.domain.configuration import (
     classes_without_pool,
     is_served,
-    models_with_fewer_regions,
+    less_served_models,
     unserved_by,
 )
 
@@ -40,7 +41,8 @@ PIPELINE = {
     "steps": [
         {"name": "one", "model": "a", "region": "EU"},
         {"name": "two", "model": "b", "region": "EU"},
-    ]
+    ],
+    "input": {},
 }
 
 
@@ -66,13 +68,28 @@ def test_a_drained_backend_strands_nothing() -> None:
     document = BOTH.model_dump(mode="json", by_alias=True, exclude_none=True)
     document["backends"]["us"] |= {"drain": True, "slots": 0}
     drained = parse_document(document, {})
-    assert models_with_fewer_regions(BOTH, drained) == frozenset()
+    assert less_served_models(BOTH, drained) == frozenset()
     assert unserved(drained, GENERATION) == []
 
 
-def test_only_models_with_fewer_regions_can_have_stranded_work() -> None:
-    assert models_with_fewer_regions(BOTH, EU_ONLY) == {"a", "b"}
-    assert models_with_fewer_regions(EU_ONLY, BOTH) == frozenset()
+def test_only_less_served_models_can_have_stranded_work() -> None:
+    assert less_served_models(BOTH, EU_ONLY) == {"a", "b"}
+    assert less_served_models(EU_ONLY, BOTH) == frozenset()
+
+
+def test_work_that_needs_a_lost_capability_is_stranded() -> None:
+    document = BOTH.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document["backends"]["us"] |= {"capabilities": ["n"]}
+    document["backends"]["eu"] |= {"capabilities": ["n"]}
+    plain = parse_document(document, {})
+    tools = {"tools": [{"type": "function"}]}
+    assert less_served_models(BOTH, plain) == {"a", "b"}
+    assert unserved(plain, GENERATION) == []
+    assert unserved(plain, {**GENERATION, "params": tools}) == [("a", "US")]
+    assert unserved(plain, {**GENERATION, "input": tools}) == [("a", "US")]
+    step = {"name": "one", "model": "a", "region": "EU", "input": {"prompt": "{{ input.prompt }}"}}
+    assert unserved(plain, {"steps": [step], "input": {"prompt": "x"}, "params": tools}) == [("a", "EU")]
+    assert not is_served(plain, "a", "US", Failover.ANY, {Capability.TOOLS})
 
 
 def test_work_of_a_removed_region_is_stranded_even_if_it_might_move() -> None:

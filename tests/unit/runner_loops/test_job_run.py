@@ -23,7 +23,7 @@ from beacon_runner.domain.stage_result import (
     RecordedExecution,
     RetryLater,
 )
-from beacon_runner.worker.executor import request_of
+from beacon_runner.worker.executor import needs_of, request_of
 from beacon_runner.worker.run import JobRun, NotAccepted, build_run
 
 AT, LATER = 1_767_225_600.0, 1_767_312_000.0
@@ -396,8 +396,8 @@ def test_the_request_of_a_chat_model_has_the_needs_of_its_parameters() -> None:
     run = build_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT, max_deliveries=3)
     (pending,) = start(run, 1)
     model = pending.execution.model
-    assert request_of(job, pending, 60.0, {model}).needs == [Capability.TOOLS, Capability.N]
-    assert request_of(job, pending, 60.0, ()).needs == []
+    assert list(needs_of(pending.execution, {model})) == [Capability.TOOLS, Capability.N]
+    assert needs_of(pending.execution, ()) == frozenset()
 
 
 def test_the_longest_requested_delay_counts_within_the_bounds() -> None:

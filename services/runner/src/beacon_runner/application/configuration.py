@@ -19,7 +19,7 @@ from beacon_runner.domain.configuration import (
     StrandedWorkError,
     UnknownRevisionError,
     classes_without_pool,
-    models_with_fewer_regions,
+    less_served_models,
     unserved_by,
 )
 from beacon_runner.domain.errors import InvalidFieldsError
@@ -127,7 +127,7 @@ class ConfigService:
         return change.model_copy(update={"revision": revision, "applied": True})
 
     async def _stranded(self, before: BeaconConfig, after: BeaconConfig) -> list[StrandedWork]:
-        models = models_with_fewer_regions(before, after)
+        models = less_served_models(before, after)
         found = await self._store.stranded(models, unserved_by(after)) if models else {}
         classes = classes_without_pool(before, after)
         jobs = await self._store.live_jobs(classes) if classes else {}

@@ -7,11 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from beacon_config import BeaconConfig
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.configuration import StrandedWork
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.inference import Failover
 from beacon_runner.domain.audit import Actor
-from beacon_runner.domain.plan import execution_keys
+from beacon_runner.domain.chat import execution_needs
+from beacon_runner.domain.plan import ExecutionKey, execution_keys
 
 Unserved = Callable[[Mapping[str, Any], int, AbstractSet[int]], Iterable[tuple[str, str]]]
 """Model and region of each unfinished execution of a job, by its specification, stage and ended ordinals."""
@@ -72,20 +74,26 @@ class StrandedWorkError(Exception):
         self.stranded = stranded
 
 
-def is_served(config: BeaconConfig, model: str, region: str, failover: Failover) -> bool:
+def is_served(
+    config: BeaconConfig,
+    model: str,
+    region: str,
+    failover: Failover,
+    needs: AbstractSet[Capability] = frozenset(),
+) -> bool:
     """A backend of the configuration can run it, now or when it is resumed."""
     if model not in config.models or region not in config.regions:
         return False
     pinned = failover is Failover.PINNED
     return any(
-        model in backend.models and (not pinned or backend.region == region)
+        model in backend.models and (not pinned or backend.region == region) and needs <= backend.able
         for backend in config.backends.values()
     )
 
 
-def models_with_fewer_regions(before: BeaconConfig, after: BeaconConfig) -> frozenset[str]:
-    """The models of which work may be left without a backend."""
-    return frozenset(model for model, _ in _places(before) - _places(after))
+def less_served_models(before: BeaconConfig, after: BeaconConfig) -> frozenset[str]:
+    """The models of which work may be left without a backend: in fewer regions, or with fewer capabilities."""
+    return frozenset(model for model, _, _ in _places(before) - _places(after))
 
 
 def classes_without_pool(before: BeaconConfig, after: BeaconConfig) -> frozenset[str]:
@@ -98,7 +106,7 @@ def unserved_by(config: BeaconConfig) -> Unserved:
         failover = Failover(spec.get("failover") or Failover.ANY)
         for key in execution_keys(spec):
             remains = key.stage > stage or (key.stage == stage and key.ordinal not in ended)
-            if remains and not is_served(config, key.model, key.region, failover):
+            if remains and not is_served(config, key.model, key.region, failover, _needs(config, spec, key)):
                 yield key.model, key.region
 
     return unserved
@@ -114,8 +122,25 @@ def model_removed(model: str, region: str, item: str) -> Failure:
     )
 
 
-def _places(config: BeaconConfig) -> set[tuple[str, str]]:
-    return {(model, backend.region) for backend in config.backends.values() for model in backend.models}
+def _needs(config: BeaconConfig, spec: Mapping[str, Any], key: ExecutionKey) -> AbstractSet[Capability]:
+    """What the execution asks of a backend, by the names of its parameters."""
+    if key.model not in config.chat_models:
+        return frozenset()
+    given: Mapping[str, Any] = {}
+    if "steps" in spec:
+        given = spec["steps"][key.stage].get("input") or spec["input"]
+    elif "model" in spec:
+        given = spec["input"]
+    return execution_needs(given, spec.get("params", {})).keys()
+
+
+def _places(config: BeaconConfig) -> set[tuple[str, str, Capability | None]]:
+    return {
+        (model, backend.region, capability)
+        for backend in config.backends.values()
+        for model in backend.models
+        for capability in (None, *backend.able)
+    }
 
 
 def _served_classes(config: BeaconConfig) -> set[str]:

@@ -1,7 +1,8 @@
 """Runs single executions through the router."""
 
 import asyncio
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self
@@ -9,6 +10,7 @@ from typing import Protocol, Self
 import structlog
 
 from beacon_config import BeaconConfig
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.ids import USER, encode_execution_id, encode_id, encode_job_id
 from beacon_contracts.inference import Failover, InferenceRequest, StepMeta
 from beacon_lifecycle import TaskSet
@@ -16,7 +18,7 @@ from beacon_runner.domain.chat import execution_needs
 from beacon_runner.domain.configuration import is_served, model_removed
 from beacon_runner.domain.file_references import files_in
 from beacon_runner.domain.plan import PendingExecution
-from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.domain.stage_result import ClaimedJob, PlannedExecution
 from beacon_runner.ports.router import InferencePort, OnState, RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.run import NotAccepted, Outcome, worker_error
 
@@ -41,8 +43,8 @@ class ExecutionRules:
 
     timeout_s: float
     chat_models: frozenset[str] = frozenset()
-    served: Callable[[str, str, Failover], bool] = _always
-    """Whether a backend is configured for a model and a region."""
+    served: Callable[[str, str, Failover, AbstractSet[Capability]], bool] = _always
+    """Whether a backend is configured for a model and a region, with the capabilities."""
 
     @classmethod
     def of(cls, config: BeaconConfig) -> Self:
@@ -91,10 +93,11 @@ class RouterExecutor:
         self, job: ClaimedJob, pending: PendingExecution, done: Done, on_state: OnState
     ) -> asyncio.Task[None] | None:
         rules, execution = self._rules(), pending.execution
-        if not rules.served(execution.model, execution.region, execution.failover):
+        needs = needs_of(execution, rules.chat_models)
+        if not rules.served(execution.model, execution.region, execution.failover, needs):
             done(model_removed(execution.model, execution.region, execution.item))
             return None
-        request = request_of(job, pending, rules.timeout_s, rules.chat_models)
+        request = request_of(job, pending, rules.timeout_s, needs)
         run = self._run(request, done, on_state, again=job.may_be_running)
         return self._tasks.spawn(request.request_id, run)
 
@@ -126,11 +129,18 @@ class RouterExecutor:
         done(outcome)
 
 
+def needs_of(execution: PlannedExecution, chat_models: Container[str]) -> AbstractSet[Capability]:
+    """What it asks of a backend."""
+    prompt_only = not execution.params and execution.input.keys() == {"prompt"}
+    if prompt_only or execution.model not in chat_models:
+        return frozenset()
+    return execution_needs(execution.input, execution.params).keys()
+
+
 def request_of(
-    job: ClaimedJob, pending: PendingExecution, timeout_s: float, chat_models: Container[str]
+    job: ClaimedJob, pending: PendingExecution, timeout_s: float, needs: Iterable[Capability]
 ) -> InferenceRequest:
     execution = pending.execution
-    prompt_only = not execution.params and execution.input.keys() == {"prompt"}
     return InferenceRequest(
         request_id=encode_execution_id(job.id, job.stage, execution.ordinal),
         model=execution.model,
@@ -148,8 +158,6 @@ def request_of(
         timeout_s=timeout_s,
         front=job.front,
         remote=pending.remote,
-        needs=[]
-        if prompt_only or execution.model not in chat_models
-        else list(execution_needs(execution.input, execution.params)),
+        needs=list(needs),
         meta=StepMeta(job_id=encode_job_id(job.id), step_index=job.stage, attempt=pending.attempt),
     )
