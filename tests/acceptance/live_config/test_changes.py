@@ -1,7 +1,5 @@
 """Each kind of change while jobs run and wait, as the simulated GPUs and the users see it."""
 
-import asyncio
-
 import pytest
 
 from tests.acceptance.live_config.conftest import Operator
@@ -76,30 +74,6 @@ async def test_an_added_backend_takes_what_waits_until_it_is_removed(operator: O
         "/api/v1/jobs", json={"kind": "generation", "model": "brand-new", "prompt": "x"}
     )
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "model")
-
-
-async def test_a_chat_that_waits_for_a_removed_model_is_answered(operator: Operator) -> None:
-    url = f"{operator.stack.url('gpusim-us')}/v1"
-    chat = {
-        "name": "us-2",
-        "region": "US",
-        "dialect": "openai",
-        "url": url,
-        "models": ["chatty"],
-        "drain": True,
-    }
-    await operator.change("POST", "/admin/backends", chat)
-    body = {"model": "chatty", "messages": [{"role": "user", "content": "hello"}]}
-    waiting = asyncio.ensure_future(operator.http.post("/v1/chat/completions", json=body))
-
-    async def queued() -> bool:
-        regions = (await operator.http.get("/api/v1/regions")).json()["regions"]
-        return any(region["state"] and region["state"]["main"] for region in regions)
-
-    await until(queued, "the request waits at the router")
-    await operator.change("DELETE", "/admin/backends/us-2")
-    refused = await waiting
-    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_removed")
 
 
 async def test_work_of_a_removed_model_fails_with_its_reason_and_runs_end(operator: Operator) -> None:

@@ -92,7 +92,7 @@ def is_served(
 
 
 def less_served_models(before: BeaconConfig, after: BeaconConfig) -> frozenset[str]:
-    """The models of which work may be left without a backend: in fewer regions, or with fewer capabilities."""
+    """The models of which work may be left without a backend: in fewer regions, or less capable there."""
     return frozenset(model for model, _, _ in _places(before) - _places(after))
 
 
