@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from beacon_contracts.inference import InferenceView
@@ -50,9 +51,19 @@ async def test_without_streaming_the_complete_response_is_sent(router: Router) -
     assert isinstance(last, InferenceView)
     assert last.response is None
     assert last.usage is not None
-    polled = await router.look("s-2")
-    assert polled.response is not None
-    assert polled.usage == polled.response["usage"] == last.usage
+    assert orjson.loads(data)["usage"] == last.usage
+
+
+async def test_its_result_is_not_kept_after_the_stream(router: Router) -> None:
+    """The memory for results is for those that are asked for."""
+    body = {**CHAT, "request_id": "s-5"}
+    answer = await router.http.post("/inference", json=body, headers=EVENTS)
+    assert b'"state":"completed"' in answer.content
+
+    async def forgotten() -> bool:
+        return (await router.http.get("/inference/s-5")).status_code == 404
+
+    await until(forgotten, "the result is dropped")
 
 
 async def test_a_client_that_leaves_the_queue_is_forgotten(router: Router, gpu: Gpusim) -> None:
@@ -68,7 +79,7 @@ async def test_a_client_that_leaves_the_queue_is_forgotten(router: Router, gpu: 
         return bool((await router.queues())["waiting"] == 0)
 
     await until(gone, "it has left the queue")
-    assert (await router.look("s-3")).state == "cancelled"
+    assert (await router.http.get("/inference/s-3")).status_code == 404
     await gpu.release()
     await asyncio.gather(*running)
 

@@ -2,7 +2,7 @@
 
 `event: state` has the InferenceView, `event: data` a part of the backend's own response (the parts joined are
 its body, unchanged), `event: end` the final InferenceView. Comments keep the connection of a silent response
-alive. The inference ends with the connection.
+alive. The inference ends with the connection, and its result is not kept.
 
 All streams send their states at the same moments, so that one forecast serves all of them.
 """
@@ -50,8 +50,7 @@ class InferenceEvents:
                     await (self._wait() if sink is None else self._pass_on(sink))
                     await self._write(self._view(b"end"), more=False)
         finally:
-            if not self._inference.done:
-                self._dispatch.cancel(self._inference.id)
+            self._dispatch.leave(self._inference)
 
     async def _wait(self) -> None:
         """Until the inference has ended, with its state now and then; then its complete response."""

@@ -185,6 +185,13 @@ class DispatchService:
             self.runs.dispatch_ready()
         return inference
 
+    def leave(self, inference: Inference) -> None:
+        """The only client of `submit_alone` is gone: it ends, and keeps no memory from results that are asked
+        for later."""
+        if not inference.done:
+            self.cancel(inference.id)
+        self.store.forget(inference)
+
     async def cancel_remote(self, remote: RemoteRun) -> None:
         """Cancel a run at its provider, of which this router need not know. Raises BackendError."""
         backend = self._backends.get(remote.backend)

@@ -91,6 +91,11 @@ class InferenceStore:
         if self.result_bytes > self._max_result_bytes:
             self._evict_results(self._max_result_bytes)
 
+    def forget(self, inference: Inference) -> None:
+        """Nobody asks for its result any more."""
+        if self._results.get(inference.id) is inference:
+            self._drop_result(inference.id)
+
     def next_expiry(self) -> float | None:
         """When the oldest result expires."""
         for oldest in self._results.values():
