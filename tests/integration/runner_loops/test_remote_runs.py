@@ -17,6 +17,23 @@ from tests.integration.runner_loops.processes import Process, ProcessHarness, pr
 from tests.integration.runner_router_client.router_stub import RouterStub, router_stub
 
 REMOTE = {"backend": "us-1", "run_id": "pred-17"}
+PROVIDERS = {
+    "modal": ("/spawn", 'dialect = "modal"\nspawn = true'),
+    "replicate": ("/replicate", 'dialect = "async"\npreset = "replicate"'),
+    "runpod": ("/runpod/flux", 'dialect = "async"\npreset = "runpod"'),
+    "fal": ("/fal", 'dialect = "async"\npreset = "fal"\nmodel_names = { flux = "fal-ai/flux/schnell" }'),
+    "comfyui": ("/comfyui", 'dialect = "comfyui"'),
+}
+"""The path at the simulator, and the keys of the backend."""
+WORKFLOW = """
+[models.flux.workflow]
+inputs = { prompt = "6.text" }
+[models.flux.workflow.graph]
+6 = { class_type = "CLIPTextEncode", inputs = { text = "" } }
+3 = { class_type = "KSampler", inputs = { positive = ["6", 0] } }
+9 = { class_type = "SaveImage", inputs = { images = ["3", 0] } }
+
+"""
 
 
 @pytest.fixture
@@ -62,11 +79,20 @@ async def test_the_next_worker_continues_the_run_at_the_backend(
 
 @dataclass
 class Provider:
-    """A processes whose flux runs at a provider, with a router that can be killed and started again."""
+    """Processes whose flux runs at a provider, with a router that can be killed and started again."""
 
     processes: ProcessHarness
     port: int
     routers: int = 0
+
+    async def use(self, kind: str) -> None:
+        """Before any other process is started."""
+        path, keys = PROVIDERS[kind]
+        backend = (
+            f'region = "US"\nurl = "{self.processes.gpu.url}{path}"\nmodels = ["flux"]\nslots = 4\n{keys}'
+        )
+        self.processes.change_config("[models.flux]", f"[backends.us-flux]\n{backend}\n\n[models.flux]")
+        await self.processes.relay("relay")
 
     async def start_router(self) -> Process:
         self.routers += 1
@@ -91,19 +117,21 @@ async def provider(
     database_url: str, redis_url: str, tmp_path: Path, unused_tcp_port: int
 ) -> AsyncIterator[Provider]:
     async with process_harness(database_url, redis_url, tmp_path) as processes:
-        modal = 'dialect = "modal"\nurl = "http://127.0.0.1:8201/modal"'
-        processes.change_config(modal, modal.replace("8201/modal", "8201/spawn") + "\nspawn = true")
-        processes.environment["BEACON_BACKEND_US_1_URL"] = f"{processes.gpu.url}/spawn"
+        served = '"mistral-7b", "flux", "sdxl", "music", "audio"]'
+        processes.change_config(served, served.replace('"flux", ', ""))
+        processes.change_config("[models.sdxl]", f"{WORKFLOW}[models.sdxl]")
         processes.environment["BEACON_ROUTER_URLS"] = f"http://127.0.0.1:{unused_tcp_port}"
-        await processes.relay("relay")
         await processes.gpu.hold()
         yield Provider(processes, unused_tcp_port)
 
 
-@pytest.mark.parametrize("killed", ["worker", "router", "both"])
+@pytest.mark.parametrize(
+    ("killed", "kind"), [("worker", "modal"), ("router", "modal"), *(("both", kind) for kind in PROVIDERS)]
+)
 async def test_a_run_at_a_provider_is_not_repeated(
-    harness: LoopHarness, provider: Provider, killed: str
+    harness: LoopHarness, provider: Provider, killed: str, kind: str
 ) -> None:
+    await provider.use(kind)
     processes, router = provider.processes, await provider.start_router()
     worker = await processes.worker("first")
     (job,) = await harness.submit()
@@ -125,6 +153,7 @@ async def test_a_run_at_a_provider_is_not_repeated(
 
 async def test_a_cancel_ends_a_run_that_no_router_knows(harness: LoopHarness, provider: Provider) -> None:
     """The routers have lost it, and no worker has asked for it again."""
+    await provider.use("replicate")
     processes, router = provider.processes, await provider.start_router()
     worker = await processes.worker("first")
     (job,) = await harness.submit()
@@ -147,9 +176,11 @@ async def test_a_cancel_ends_a_run_that_no_router_knows(harness: LoopHarness, pr
     assert [one["remote"] for one in await harness.executions(job)] == [None]
 
 
+@pytest.mark.parametrize("kind", ["modal", "comfyui"])
 async def test_progress_of_a_provider_reaches_the_events_of_the_job(
-    harness: LoopHarness, provider: Provider
+    harness: LoopHarness, provider: Provider, kind: str
 ) -> None:
+    await provider.use(kind)
     processes = provider.processes
     await provider.start_router()
     await processes.worker("worker")
@@ -160,7 +191,8 @@ async def test_progress_of_a_provider_reaches_the_events_of_the_job(
         record = await queries.job(job)
         assert record is not None
         events = await queries.events(record, 0, 100)
-        return [event for event in events if event.type is EventType.EXECUTION_PROGRESS]
+        found = [event for event in events if event.type is EventType.EXECUTION_PROGRESS]
+        return [event for event in found if event.data["preview"] or kind != "comfyui"]
 
     (event,) = await until(reported, "progress is recorded")
     assert event.data["message"]
