@@ -133,7 +133,8 @@ def _where(execution: ExecutionView) -> str:
 
 def _outcome(execution: ExecutionView) -> str:
     if execution.failure is not None:
-        again = f" (beacon retry {execution.id})" if execution.state is ExecutionState.FAILED else ""
+        failed = execution.state is ExecutionState.FAILED
+        again = f" (beacon retry {execution.id})" if failed and execution.failure.retryable else ""
         return f"{execution.failure.code}: {execution.failure.message}{again}"
     if execution.state is ExecutionState.COMPLETED:
         return answer(execution.output) or "(empty)"
