@@ -128,7 +128,7 @@ class UserCreated(UserView):
 
 
 class UserPage(ResponseModel):
-    """Users, oldest first."""
+    """Users, in the order of their names."""
 
     users: list[UserView]
     next_cursor: str | None = None
