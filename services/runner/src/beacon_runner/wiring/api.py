@@ -48,12 +48,13 @@ from beacon_runner.http.events.user_streams import UserStreams
 from beacon_runner.http.export_routes import export_routes
 from beacon_runner.http.file_routes import FILES_PATH, file_routes
 from beacon_runner.http.health_routes import ReadinessCheck, health_routes
-from beacon_runner.http.job_routes import execution_routes, job_routes, submission_routes
+from beacon_runner.http.job_routes import execution_routes, job_routes
 from beacon_runner.http.ledger_routes import ledger_routes
 from beacon_runner.http.openai.bodies import ChatBodies
 from beacon_runner.http.openai.routes import openai_routes
 from beacon_runner.http.operation_routes import operation_routes, user_deletion_routes
 from beacon_runner.http.public_queue_routes import public_queue_routes
+from beacon_runner.http.submission_routes import submission_routes
 from beacon_runner.http.usage_routes import usage_routes
 from beacon_runner.http.user_routes import key_routes, user_routes
 from beacon_runner.http.webhook_routes import webhook_routes
