@@ -93,13 +93,21 @@ def _answer(document: dict[str, Any]) -> Any:
     """The text of the first choice, which may be empty; with images or audio, an object of all of them."""
     try:
         message = document["choices"][0]["message"]
-        content = message.get("content")
+        content = _content(message.get("content"))
     except (LookupError, TypeError, AttributeError):
         raise bad_payload("the response has no choices[0].message") from None
-    if content is not None and not isinstance(content, str):
-        raise bad_payload("the content of the response is not a text")
     media = {name: message[name] for name in ("images", "audio") if message.get(name)}
-    return {"content": content, **media} if media else content or ""
+    return {"content": content, **media} if media or isinstance(content, list) else content or ""
+
+
+def _content(content: Any) -> str | list[Any] | None:
+    """Some servers answer a list of parts: its texts as one, or the list if it has other parts."""
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content]
+        return "".join(texts) if all(isinstance(text, str) for text in texts) else content
+    if content is not None and not isinstance(content, str):
+        raise bad_payload("the content of the response is neither a text nor a list of parts")
+    return content
 
 
 def _header_value(value: str) -> str:
