@@ -21,9 +21,9 @@ from tests.integration.runner_store.statements import LABEL_JOBS, MANY_JOBS, ROW
 if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
 
-JOBS, PAGE, EXAMINED, SORTED = 6_000, 20, 300, 100
+JOBS, PAGE, EXAMINED, SORTED = 4_000, 20, 300, 100
 ONE = UserId(UUID("00000000-0000-7000-8000-000000000001"))
-HOURS_AGO = datetime.now(UTC) - timedelta(hours=2)
+HALF_AN_HOUR_AGO = datetime.now(UTC) - timedelta(minutes=30)
 UNSUCCESSFUL = tuple(TERMINAL - {JobState.COMPLETED})
 
 FILTERS: list[dict[str, Any]] = [
@@ -38,9 +38,9 @@ FILTERS: list[dict[str, Any]] = [
     {"tags": ("common", "few")},
     {"metadata": {"team": "blue"}},
     {"metadata": {"team": "red"}},
-    *({"name": name} for name in ("run", "RUN 19", "run 15001", "unknown")),
-    {"created_before": HOURS_AGO},
-    {"created_after": HOURS_AGO, "kind": "pipeline"},
+    *({"name": name} for name in ("run", "RUN 19", "run 1501", "unknown")),
+    {"created_before": HALF_AN_HOUR_AGO},
+    {"created_after": HALF_AN_HOUR_AGO, "kind": "pipeline"},
     {"states": (JobState.COMPLETED,), "name": "unknown"},
     {"states": (JobState.COMPLETED,), "kind": "matrix", "model": "rare"},
     {"states": (JobState.SCHEDULED,), "model": "model-2"},
