@@ -52,7 +52,7 @@ def entry_of(url: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("status", [401, 403, 407])
+@pytest.mark.parametrize("status", [401, 402, 403, 407])
 async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again(status: int) -> None:
     keys: set[str] = set()
     opened = asyncio.Event()

@@ -156,6 +156,7 @@ FAULTS = [
     ({"kind": "error", "status": 400}, ("backend_refused", FailureStage.RUN, False, False)),
     ({"kind": "error", "status": 401}, ("backend_unauthorized", FailureStage.TRANSPORT, True, True)),
     ({"kind": "error", "status": 403}, ("request_forbidden", FailureStage.RUN, False, False)),
+    ({"kind": "error", "status": 402}, ("backend_unauthorized", FailureStage.TRANSPORT, True, True)),
     ({"kind": "error", "status": 407}, ("backend_unauthorized", FailureStage.TRANSPORT, True, True)),
     ({"kind": "error", "status": 404}, ("backend_refused", FailureStage.RUN, False, False)),
     ({"kind": "error", "status": 422}, ("backend_refused", FailureStage.RUN, False, False)),
