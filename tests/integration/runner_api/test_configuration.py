@@ -57,6 +57,15 @@ async def test_a_change_needs_the_newest_etag(admin: Caller) -> None:
     assert (await put(admin, document, '"1"', 412))["revision"] == 2
 
 
+async def test_a_document_may_be_larger_than_a_job(admin: Caller) -> None:
+    document = read_document(CONFIG_FILE)
+    step = {"name": "one", "model": "flux", "input": {"prompt": "x" * 100_000}}
+    document["features"] |= {f"long-{number}": {"steps": [step]} for number in range(20)}
+    change = await put(admin, document, '"1"')
+    assert change["differences"][0]["key"] == "features.long-0"
+    assert (await admin.post("/admin/backends/us-1/drain"))["applied"]
+
+
 async def test_of_concurrent_changes_one_is_stored(admin: Caller) -> None:
     def document(cap: int) -> Any:
         changed = read_document(CONFIG_FILE)

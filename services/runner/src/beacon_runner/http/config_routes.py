@@ -27,6 +27,8 @@ from beacon_runner.http.cursors import PageSize
 from beacon_runner.http.openapi import problems
 from beacon_runner.ports.configuration import RouterConfigs
 
+CONFIG_PATH = "/admin/config"
+
 IfMatch = Annotated[str | None, Header(max_length=100, description="The ETag of the revision that was read")]
 Force = Annotated[
     bool,

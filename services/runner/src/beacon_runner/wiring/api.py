@@ -41,7 +41,7 @@ from beacon_runner.http.audit_routes import audit_routes
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.backend_routes import backend_routes, model_routes
 from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
-from beacon_runner.http.config_routes import config_routes
+from beacon_runner.http.config_routes import CONFIG_PATH, config_routes
 from beacon_runner.http.demand_routes import demand_routes
 from beacon_runner.http.events.routes import event_routes, socket_routes
 from beacon_runner.http.events.user_streams import UserStreams
@@ -194,7 +194,11 @@ class ApiParts:
         self.bodies = BodyLimits(
             limits.body_bytes,
             limits.body_timeout_s,
-            {"/v1/": limits.openai_body_bytes, FILES_PATH: config.files.max_bytes + FORM_BYTES},
+            {
+                "/v1/": limits.openai_body_bytes,
+                CONFIG_PATH: limits.openai_body_bytes,  # it contains workflows; a router accepts as much
+                FILES_PATH: config.files.max_bytes + FORM_BYTES,
+            },
             timed_by_part=(FILES_PATH,),
         )
         self.app = create_app(
