@@ -38,8 +38,13 @@ def shipped_config(changes: dict[str, dict[str, Any]] | None = None) -> BeaconCo
 
 
 def wide_config(slots: int, claim_batch: int) -> BeaconConfig:
-    """Three pools as shipped, with many slots: the shipped 13 are for jobs of seconds."""
-    config = shipped_config({"runner": {"claim_batch": claim_batch}})
+    """Three pools as shipped, with many slots: the shipped 13 are for jobs of seconds.
+
+    What may be in flight is raised too, or a claim would take 128 jobs: the shipped memory has room for no
+    more of the largest inputs.
+    """
+    in_flight = {"in_flight_jobs": 32_000, "in_flight_bytes": 4 * 2**30}
+    config = shipped_config({"runner": {"claim_batch": claim_batch, **in_flight}})
     wide = {"slots": slots // len(config.pools), "classes": list(JobClass)}
     pools = {name: pool.model_copy(update=wide) for name, pool in config.pools.items()}
     return config.model_copy(update={"pools": pools})
