@@ -61,7 +61,7 @@ class UsageSum(NamedTuple):
 
 
 class RolledUp(NamedTuple):
-    """What one roll-up has added for a model in a region."""
+    """What one roll-up has added for a model in a region, and from how many records."""
 
     model: str
     region: str
@@ -70,6 +70,7 @@ class RolledUp(NamedTuple):
     gpu_s: float
     tokens_in: int
     tokens_out: int
+    records: int
 
 
 def usage_query(

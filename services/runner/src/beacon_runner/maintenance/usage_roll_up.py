@@ -22,5 +22,5 @@ class UsageRollUpLoop:
             self.metrics.gpu_seconds.labels(*place).inc(one.gpu_s)
             self.metrics.tokens.labels(*place, "in").inc(one.tokens_in)
             self.metrics.tokens.labels(*place, "out").inc(one.tokens_out)
-        count = sum(one.runs for one in added)
+        count = sum(one.records for one in added)
         return RunResult(count, more=count == self.batch)

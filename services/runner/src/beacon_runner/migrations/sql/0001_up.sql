@@ -237,7 +237,8 @@ CREATE TABLE credit_ledger (
 CREATE INDEX credit_ledger_of_user ON credit_ledger (user_id, id);
 CREATE INDEX credit_ledger_of_job ON credit_ledger (job_id) WHERE job_id IS NOT NULL;
 
--- The use of GPUs that is not in `usage_hourly` yet: a row per run, written in the transaction of its result.
+-- The use of GPUs that is not in `usage_hourly` yet, written in the transaction of the results: the sums of the runs
+-- that one statement records, for each user, key, model, region and tags.
 CREATE TABLE usage_records (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at           timestamptz NOT NULL DEFAULT now(),
@@ -249,7 +250,8 @@ CREATE TABLE usage_records (
     tokens_in    bigint NOT NULL DEFAULT 0,
     tokens_out   bigint NOT NULL DEFAULT 0,
     output_bytes bigint NOT NULL DEFAULT 0,
-    failed       boolean NOT NULL DEFAULT false,
+    runs         bigint NOT NULL DEFAULT 1,
+    failed       bigint NOT NULL DEFAULT 0,
     model        text NOT NULL,
     region       text NOT NULL,
     tags         text[] NOT NULL DEFAULT '{}'

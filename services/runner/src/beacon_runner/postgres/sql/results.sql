@@ -103,17 +103,19 @@ WITH changed AS (
         e.run_s, e.tokens_in, e.tokens_out, e.output_bytes
 ), used AS ( -- failed runs are counted, their seconds are not
     INSERT INTO usage_records (
-        user_id, key_id, model, region, queued_s, load_s, run_s, tokens_in, tokens_out, output_bytes, failed, tags
+        user_id, key_id, model, region, tags, queued_s, load_s, run_s, tokens_in, tokens_out, output_bytes, runs, failed
     )
     SELECT
-        c.user_id, c.key_id, k.model, k.region, coalesce(k.queued_s, 0),
-        CASE WHEN k.state <> 'failed' THEN coalesce(k.load_s, 0) ELSE 0 END,
-        CASE WHEN k.state <> 'failed' THEN coalesce(k.run_s, 0) ELSE 0 END,
-        coalesce(k.tokens_in, 0), coalesce(k.tokens_out, 0), coalesce(k.output_bytes, 0), k.state = 'failed',
-        CASE WHEN c.labels IS NULL THEN '{}' ELSE tags_of(c.labels) END
+        c.user_id, c.key_id, k.model, k.region, CASE WHEN c.labels IS NULL THEN '{}' ELSE tags_of(c.labels) END,
+        coalesce(sum(k.queued_s), 0),
+        coalesce(sum(k.load_s) FILTER (WHERE k.state <> 'failed'), 0),
+        coalesce(sum(k.run_s) FILTER (WHERE k.state <> 'failed'), 0),
+        coalesce(sum(k.tokens_in), 0), coalesce(sum(k.tokens_out), 0), coalesce(sum(k.output_bytes), 0),
+        count(*), count(*) FILTER (WHERE k.state = 'failed')
     FROM kept k
     FULL JOIN changed c ON c.id = k.job_id -- never as nested loops, which are quadratic: no row count is known here
     WHERE coalesce(k.state IN ('completed', 'failed', 'cancelled') AND k.backend IS NOT NULL, false)
+    GROUP BY 1, 2, 3, 4, 5
 ), queued AS (
     INSERT INTO outbox (topic, job_id, user_id, generation, stage, attempt, class, lane, front, batch, not_before)
     SELECT

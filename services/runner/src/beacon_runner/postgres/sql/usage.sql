@@ -11,7 +11,7 @@ WITH taken AS (
         output_bytes
     )
     SELECT
-        date_trunc('hour', at, 'UTC') AS hour, user_id, key_id, model, region, tags, count(*), count(*) FILTER (WHERE failed),
+        date_trunc('hour', at, 'UTC') AS hour, user_id, key_id, model, region, tags, sum(runs), sum(failed),
         sum(queued_s), sum(load_s), sum(run_s), sum(tokens_in), sum(tokens_out), sum(output_bytes)
     FROM taken
     GROUP BY 1, 2, 3, 4, 5, 6
@@ -28,8 +28,8 @@ WITH taken AS (
         output_bytes = h.output_bytes + EXCLUDED.output_bytes
 )
 SELECT
-    model, region, count(*) AS runs, count(*) FILTER (WHERE failed) AS failed, sum(load_s + run_s) AS gpu_s,
-    sum(tokens_in)::bigint AS tokens_in, sum(tokens_out)::bigint AS tokens_out
+    model, region, sum(runs)::bigint AS runs, sum(failed)::bigint AS failed, sum(load_s + run_s) AS gpu_s,
+    sum(tokens_in)::bigint AS tokens_in, sum(tokens_out)::bigint AS tokens_out, count(*) AS records
 FROM taken
 GROUP BY model, region;
 
@@ -44,7 +44,7 @@ WITH used AS (
     WHERE hour >= $2 AND hour < $3 AND ($1::uuid IS NULL OR user_id = $1)
     UNION ALL
     SELECT
-        date_trunc('hour', at, 'UTC'), user_id, key_id, model, region, tags, 1, failed::integer, queued_s, load_s, run_s,
+        date_trunc('hour', at, 'UTC'), user_id, key_id, model, region, tags, runs, failed, queued_s, load_s, run_s,
         tokens_in, tokens_out, output_bytes
     FROM usage_records
     WHERE at >= $2 AND at < $3 AND ($1::uuid IS NULL OR user_id = $1)
@@ -76,8 +76,9 @@ LIMIT $5;
 INSERT INTO usage_records (
     user_id, key_id, model, region, queued_s, load_s, run_s, tokens_in, tokens_out, failed
 )
-SELECT *
+SELECT
+    user_id, key_id, model, region, queued_s, load_s, run_s, tokens_in, tokens_out, failed::integer
 FROM unnest(
     $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::double precision[], $6::double precision[],
     $7::double precision[], $8::bigint[], $9::bigint[], $10::boolean[]
-);
+) AS run (user_id, key_id, model, region, queued_s, load_s, run_s, tokens_in, tokens_out, failed);
