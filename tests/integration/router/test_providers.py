@@ -129,12 +129,15 @@ def backend_at(
     files: FileRules = NO_FILES,
     timeouts: CallTimeouts = SHORT,
     clock: Clock | None = None,
+    durable: bool = True,
 ) -> RemoteBackend:
     clock = clock or SystemClock()
     wire = BackendWire(
         client, clock, files, access_check=AccessCheck(URL(url), {}), max_response_bytes=100_000
     )
-    return RemoteBackend(PollingApi(URL(url), {}, mapping, wire), clock, wire.outputs, timeouts=timeouts)
+    api = PollingApi(URL(url), {}, mapping, wire)
+    api.durable = durable
+    return RemoteBackend(api, clock, wire.outputs, timeouts=timeouts)
 
 
 async def failed(backend: RemoteBackend, observed: Observed | None = None) -> BackendError:
@@ -212,6 +215,22 @@ async def test_endless_progress_needs_bounded_memory(client: BackendClient) -> N
             await backend.run(CALL, observer=observed)
 
     assert observed.progress == RunProgress(percent=50.0, message="step")
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_only_runs_in_the_memory_of_a_server_die_with_it(
+    durable: bool, client: BackendClient, monkeypatch: Any
+) -> None:
+    """ComfyUI keeps its queue in memory: the next attempt may run on another instance."""
+    for limit in ("POLL_PATIENCE_S", "LOST_AFTER_S"):
+        monkeypatch.setattr(f"beacon_router.backends.remote_backend.{limit}", 0.0)
+    async with provider({}) as server:
+        url = server.url
+    observed = Observed(run_id="1")
+    error = await failed(backend_at(url, client, durable=durable), observed)
+
+    assert (error.code, error.remote_alive) == ("backend_unreachable", durable)
+    assert observed.left == ([] if durable else ["1"]), "cancelled there if it comes back after all"
 
 
 async def test_a_state_that_is_not_configured_fails_with_its_word(client: BackendClient) -> None:

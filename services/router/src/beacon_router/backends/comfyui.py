@@ -34,6 +34,7 @@ class ComfyApi:
     the id of the client follow, to which ComfyUI sends the events of the run."""
 
     repeatable = False
+    durable = False
 
     def __init__(
         self,

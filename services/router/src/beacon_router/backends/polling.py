@@ -29,6 +29,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~:=/-]{0,399}")
 
 class PollingApi:
     watch = None
+    durable = True
 
     def __init__(
         self,

@@ -36,6 +36,8 @@ FIRST_POLL_S, MAX_POLL_S, POLL_GROWTH = 0.2, 5.0, 1.4
 MAX_RETRY_AFTER_S = 60.0
 POLL_PATIENCE_S = 300.0
 """How long polls may fail before the attempt fails."""
+LOST_AFTER_S = 30.0
+"""Runs in the memory of a server are lost when none has been listening for so long."""
 UNREADABLE_POLLS = 3
 """How many answers in a row may be unreadable before the attempt fails."""
 UNKNOWN_POLLS = 3
@@ -81,6 +83,8 @@ class RemoteApi(Protocol):
 
     repeatable: bool
     """A repeated submission of the same attempt starts no second run."""
+    durable: bool
+    """Its runs survive a restart of its servers."""
 
     @property
     def watch(self) -> Watch | None:
@@ -247,8 +251,10 @@ class RemoteBackend:
         else:
             polls.succeeded()
             return status
-        if failure.fault is not None or polls.failed(failure):
-            failure.remote_alive = failure.retryable
+        is_lost = failure.code == "backend_unreachable" and not self._api.durable
+        patience_s = LOST_AFTER_S if is_lost else POLL_PATIENCE_S
+        if failure.fault is not None or polls.failed(failure, patience_s):
+            failure.remote_alive = failure.retryable and not is_lost
             if not failure.remote_alive:
                 await self._try_cancel(run_id, observer)
             raise failure
@@ -321,13 +327,13 @@ class _Polls:
         self._failing_since = self._retry_after_s = None
         self._unreadable = 0
 
-    def failed(self, error: BackendError) -> bool:
+    def failed(self, error: BackendError, patience_s: float) -> bool:
         """True: they have failed for too long."""
         now = self._clock.now()
         self._failing_since = self._failing_since if self._failing_since is not None else now
         self._retry_after_s = error.retry_after_s
         self._unreadable += error.code == "bad_payload"
-        return self._unreadable == UNREADABLE_POLLS or now - self._failing_since >= POLL_PATIENCE_S
+        return self._unreadable == UNREADABLE_POLLS or now - self._failing_since >= patience_s
 
     def next_delay_s(self, status: RemoteStatus | None) -> float:
         asked_s = self._retry_after_s if status is None else status.retry_after_s
