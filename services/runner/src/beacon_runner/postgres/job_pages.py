@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SQL = statements("job_pages")
 _UNSUCCESSFUL = TERMINAL - {JobState.COMPLETED}
 MAX_EXAMINED = 3_000  # jobs that one page compares with the filters
-MAX_SORTED = 1_500  # more jobs of an index that is not in the order of ids are searched along the newest jobs
+MAX_SORTED = 1_000  # more jobs of an index that is not in the order of ids are searched along the newest jobs
 
 
 class JobRows(NamedTuple):
