@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from beacon_config.file_store_url import checked_file_store_url
 
 
 class Settings(BaseSettings):
@@ -34,6 +36,7 @@ class Settings(BaseSettings):
     redis_cluster: Annotated[bool, Field(validation_alias="REDIS_CLUSTER")] = False
     files_url: Annotated[
         str,
+        AfterValidator(checked_file_store_url),
         Field(
             validation_alias="BEACON_FILES_URL",
             description="Where the bytes of files are, as for the runner: a directory, s3://bucket/prefix, …",

@@ -4,9 +4,10 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from beacon_config.file_store_url import checked_file_store_url
 from beacon_contracts.api_keys import is_api_key
 
 
@@ -68,6 +69,7 @@ class RunnerSettings(DatabaseSettings):
 
     files_url: Annotated[
         str,
+        AfterValidator(checked_file_store_url),
         Field(
             validation_alias="BEACON_FILES_URL",
             description="Where the bytes of files are: a directory, s3://bucket/prefix, gs://… or az://…",

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import aiohttp
 import orjson
+import structlog
 from pybase64 import b64encode
 
 from beacon_config.topology import FileInput
@@ -26,6 +27,8 @@ from beacon_router.backends.errors import (
     unusable_input,
 )
 from beacon_router.backends.types import BackendCall, BackendError, WireRequest
+
+log = structlog.get_logger(__name__)
 
 URL_EXPIRES_S = 86_400
 _TOKEN = re.compile(rb"beacon-file-[0-9a-f]{32}")
@@ -117,6 +120,7 @@ class InputFiles:
         try:
             url = await self._store.signed_url(file.object, expires_s=URL_EXPIRES_S)
         except FileStoreError as error:
+            log.warning("input_not_read", reason=str(error))
             raise file_store_unavailable() from error
         if url is None and file.url is None:
             raise files_have_no_url()
@@ -200,6 +204,7 @@ class InputFiles:
             self.error = input_file_missing(file.id, "it was deleted")
             raise self.error from error
         except FileStoreError as error:
+            log.warning("input_not_read", reason=str(error))
             self.error = file_store_unavailable()
             raise self.error from error
         if size != file.bytes:

@@ -213,4 +213,5 @@ def _store_errors() -> Iterator[None]:
     except FileTooLargeError:
         raise
     except FileStoreError as error:
+        log.warning("file_store_failed", reason=str(error))
         raise FileStoreUnavailableError(str(error)) from error
