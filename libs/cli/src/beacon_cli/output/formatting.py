@@ -83,7 +83,7 @@ def styled(state: JobState) -> str:
 
 
 def answer(output: Any) -> str:
-    """The text of an output, under any of the known field names; a file by its type and size."""
+    """The text of an output, under any of the known field names; files by their type and size."""
     if isinstance(output, dict):
         if isinstance(output.get("file"), str) and isinstance(output.get("bytes"), int):
             return f"{output.get('content_type')}, {file_size(output['bytes'])}: {output['file']}"
@@ -91,4 +91,7 @@ def answer(output: Any) -> str:
         if named is not None or len(output) == 1:
             return answer(named if named is not None else next(iter(output.values())))
         return orjson.dumps(output).decode()
+    if isinstance(output, list):
+        files = output and all(isinstance(one, dict) and "file" in one for one in output)
+        return ", ".join(map(answer, output)) if files else orjson.dumps(output).decode()
     return "" if output is None else " ".join(str(output).split())
