@@ -24,7 +24,12 @@ def main() -> int:
     try:
         settings = Settings()
         live = first_config(settings.config, settings.state_file, os.environ)
-    except (ValidationError, ConfigError, BackendKeyError) as error:
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            key = ".".join(map(str, problem["loc"]))
+            sys.stderr.write(f"the router cannot start: {key}: {problem['msg']}\n")
+        return 2
+    except (ConfigError, BackendKeyError) as error:
         sys.stderr.write(f"the router cannot start: {error}\n")
         return 2
     configure_logging("router", settings.log_format, settings.log_level)
