@@ -283,6 +283,23 @@ def test_an_empty_output_is_shown_as_empty(modules: Modules, empty: str | None) 
     )
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"images": [{"file": "file_a"}, {"file": "file_b"}]},
+        [{"file": "file_a"}, {"file": "file_b"}],
+        {"images": [{"url": {"file": "file_a"}, "width": 8}, {"url": {"file": "file_b"}}], "seed": 7},
+    ],
+    ids=["comfyui", "replicate", "fal"],
+)
+def test_files_anywhere_in_an_output_are_shown(modules: Modules, output: object) -> None:
+    body = """
+    const viewer = { node: ({ file }) => Object.assign(document.createElement("img"), { alt: file }) };
+    return [...module.outputNode(given[0], { viewer }).querySelectorAll("img")].map(({ alt }) => alt);
+    """
+    assert modules.run("job/output.js", body, output) == ["file_a", "file_b"]
+
+
 def test_files_are_found_anywhere_in_an_output(modules: Modules) -> None:
     body = "return module.filesIn(given[0]).map(({ file }) => file);"
     output = {"image": {"file": "file_a"}, "more": [{"file": "file_b"}, {"file": "../x"}, None, "file_c"]}

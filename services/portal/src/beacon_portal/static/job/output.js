@@ -2,11 +2,11 @@
 
 import { el } from "../dom.js";
 import { sentenceCase } from "../labels.js";
-import { fileId } from "../media/files.js";
+import { fileId, filesIn } from "../media/files.js";
 
 /**
  * The element for an output; of a chat response without text, its tool calls. An empty output is shown as such.
- * `viewer` shows the files in it; `label` names them.
+ * `viewer` shows the files in it, wherever they are; `label` names them.
  *
  * @param {any} output
  * @param {{response?: any, viewer?: any, label?: string}} [options]
@@ -17,7 +17,7 @@ export function outputNode(output, { response, viewer, label = "output" } = {}) 
   if (output === "" || output === null || output === undefined) return el("p", { class: "muted" }, "Empty answer");
   const show = (value) => valueNode(value, viewer, label);
   if (typeof output !== "object" || fileId(output)) return show(output);
-  if (Array.isArray(output)) return output.some(fileId) ? el("div", { class: "stack" }, output.map(show)) : dataNode(output);
+  if (Array.isArray(output)) return filesIn(output).length ? el("div", { class: "stack" }, output.map(show)) : dataNode(output);
   const entries = Object.entries(output);
   if (entries.length === 1) return show(entries[0][1]);
   const pair = ([name, value]) => el("div", {}, el("dt", {}, sentenceCase(name)), el("dd", {}, show(value)));
@@ -27,7 +27,8 @@ export function outputNode(output, { response, viewer, label = "output" } = {}) 
 function valueNode(value, viewer, label) {
   if (viewer && fileId(value)) return viewer.node(value, label);
   if (typeof value === "string") return value ? textNode(value) : el("p", { class: "muted" }, "Empty answer");
-  return typeof value === "object" ? dataNode(value) : el("p", {}, String(value));
+  if (typeof value !== "object") return el("p", {}, String(value));
+  return viewer && filesIn(value).length ? outputNode(value, { viewer, label }) : dataNode(value);
 }
 
 function textNode(text) {
