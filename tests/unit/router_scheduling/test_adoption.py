@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -65,6 +66,46 @@ class ChangingScenario(RandomScenario):
         )
         self._harness.adopt(topology)
         self._limits = sorted(topology.limits)
+
+
+class MovingScenario(ChangingScenario):
+    """In which backends also change their region, models, group and memory, and limits come and go."""
+
+    def _change(self) -> None:
+        chance, base = self._chance, self._base
+        regions, models = [spec.name for spec in base.regions], [spec.name for spec in base.models]
+        groups = [None, *(group.name for group in base.groups)]
+        changes: list[Callable[[BackendSpec], BackendSpec]] = [
+            lambda spec: replace(spec, region=chance.choice(regions)),
+            lambda spec: replace(
+                spec, models=frozenset(chance.sample(models, chance.randint(1, len(models))))
+            ),
+            lambda spec: replace(spec, group=chance.choice(groups)),
+            lambda spec: replace(spec, loaded_models=chance.choice([1, 2, 3])),
+            lambda spec: replace(spec, shared=not spec.shared),
+            lambda spec: replace(spec, slots=chance.choice([0, 1, 2]), drain=chance.random() < 0.2),
+        ]
+        chosen = chance.sample(base.backends, chance.randint(1, len(base.backends)))
+        backends = [
+            reduce(lambda spec, change: change(spec), chance.sample(changes, 2), one) for one in chosen
+        ]
+        limits = [0, 1, None]
+        topology = replace(
+            base,
+            backends=tuple(backends),
+            regions=tuple(replace(spec, concurrency=chance.choice([None, 1, 2])) for spec in base.regions),
+            groups=tuple(GroupSpec(group.name, chance.randint(0, 4)) for group in base.groups),
+            models=tuple(replace(spec, limit=chance.choice([*limits, spec.limit])) for spec in base.models),
+        )
+        self._harness.adopt(topology)
+        self._limits = sorted(topology.limits)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("topology", [mixed_topology(), many_gpus()], ids=["mixed", "many"])
+def test_whatever_changes_no_request_is_lost_and_no_limit_exceeded(topology: Topology, seed: int) -> None:
+    policy = (small_policy(), small_policy(0.0))[seed % 2]
+    MovingScenario(SchedulerHarness(topology, policy, compare=False), seed).run(200)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -139,6 +180,51 @@ def test_a_movable_request_goes_where_its_model_is_left() -> None:
     without = replace(topology, backends=topology.backends[1:])
     assert scheduler.adopt(without, Policy()) == ["pinned"]
     assert started(scheduler, 1.0) == [("moves", "eu")]
+
+
+def test_a_backend_that_moves_takes_its_runs_along() -> None:
+    scheduler = Scheduler(BASE)
+    scheduler.submit(0.0, request("running"))
+    started(scheduler)
+    scheduler.submit(0.0, request("pinned", pinned=True))
+    scheduler.submit(0.0, request("moves", region="EU"))
+    scheduler.submit(0.0, request("next", region="EU"))
+    assert started(scheduler, 0.5) == [("moves", "eu")]
+    moved = changed(us=replace(BASE.backends[0], region="EU", models=frozenset("ab"), loaded_models=2))
+    assert scheduler.adopt(moved, Policy()) == ["pinned"]
+    (region,) = (one for one in scheduler.snapshot(1.0).regions if one.name == "EU")
+    assert {(one.name, one.busy) for one in region.backends} == {("us", 1), ("eu", 1)}
+    scheduler.finished(1.0, RequestId("running"), Outcome.COMPLETED)
+    assert started(scheduler, 1.0) == [("next", "us")]
+    scheduler.finished(2.0, RequestId("moves"), Outcome.COMPLETED)
+    scheduler.finished(2.0, RequestId("next"), Outcome.COMPLETED)
+    assert started(scheduler, 2.0) == []
+    assert [one.name for one in scheduler.snapshot(2.0).regions] == ["EU"]
+
+
+def test_a_backend_that_changes_its_group_counts_under_the_new_cap() -> None:
+    def grouped(group: str) -> Topology:
+        specs = (
+            BackendSpec("one", "US", frozenset("a"), slots=2, group=group),
+            BackendSpec("two", "US", frozenset("b"), slots=2, group="small"),
+        )
+        groups = (GroupSpec("large", 4), GroupSpec("small", 2))
+        return Topology((RegionSpec("US"),), specs, (ModelSpec("a"), ModelSpec("b")), groups)
+
+    scheduler = Scheduler(grouped("large"))
+    for name in ("r1", "r2"):
+        scheduler.submit(0.0, request(name))
+    assert len(started(scheduler)) == 2
+    scheduler.adopt(grouped("small"), Policy())
+    scheduler.submit(1.0, request("r3", "b"))
+    assert started(scheduler, 1.0) == []
+    scheduler.finished(2.0, RequestId("r1"), Outcome.COMPLETED)
+    assert started(scheduler, 2.0) == [("r3", "two")]
+    scheduler.adopt(grouped("large"), Policy())
+    scheduler.submit(3.0, request("r4", "b"))
+    assert started(scheduler, 3.0) == [("r4", "two")]
+    for name in ("r2", "r3", "r4"):
+        scheduler.finished(4.0, RequestId(name), Outcome.COMPLETED)
 
 
 def test_a_smaller_cap_lets_runs_end_before_others_start() -> None:
