@@ -372,3 +372,34 @@ def test_a_form_follows_the_schema_of_a_model(modules: Modules) -> None:
         "upscale": False,
     }
     assert problems == ["input.strength", "input.mask"]
+
+
+DIFFER = """
+const shown = ({ text, common }) => (common ? text : `[${text}]`);
+return module.differences(...given).map((pieces) => pieces.map(shown).join(""));
+"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "marked"),
+    [
+        ("", "", ["", ""]),
+        ("the same", "the same", ["the same", "the same"]),
+        ("", "a new text", ["", "[a new text]"]),
+        (
+            "the quick brown fox jumps",
+            "the slow brown fox leaps high",
+            ["the [quick] brown fox [jumps]", "the [slow] brown fox [leaps high]"],
+        ),
+        ("eins, zwei", "eins zwei, drei", ["eins[,] zwei", "eins zwei[, drei]"]),
+        ("a b c", "c a b", ["a b[ c]", "[c ]a b"]),
+    ],
+)
+def test_the_words_that_differ_are_marked(modules: Modules, one: str, other: str, marked: list[str]) -> None:
+    assert modules.run("job/differences.js", DIFFER, one, other) == marked
+
+
+def test_long_texts_without_common_words_are_compared_in_bounded_steps(modules: Modules) -> None:
+    body = "return module.differences(given[0], given[1])[0].filter(({ common }) => common).length;"
+    texts = [" ".join(f"{letter}{number}" for number in range(5_000)) for letter in "ab"]
+    assert modules.run("job/differences.js", body, *texts) == 0

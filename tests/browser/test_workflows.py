@@ -473,3 +473,80 @@ def test_jobs_are_filtered_and_changed_together(
     portal.confirm("Delete the job")
     expect(portal.heading("Jobs")).to_be_visible()
     expect(page.get_by_role("row", name="by hand")).to_have_count(0)
+
+
+def test_answers_are_searched_and_compared(portal: PortalPage, key: str, stack_admin: StackAdmin) -> None:
+    page = portal.page
+    questions = [{"id": "sky", "prompt": "Is the sky blue?"}, {"id": "sea", "prompt": "How deep is the sea?"}]
+    body = matrix(LLAMA, QWEN) | {"questions": questions, "regions": ["US", "EU"]}
+    portal.sign_in(key)
+    portal.open(f"/jobs/{stack_admin.submit(key, body)}")
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+
+    page.get_by_label("Search in answers").fill("HOW DEEP")
+    page.get_by_label("Search in answers").press("Enter")
+    expect(page.get_by_text("4 answers to 1 of 2 questions")).to_be_visible()
+    expect(portal.cell("sky", LLAMA, "US")).to_have_count(0)
+    expect(portal.answer(LLAMA, "EU").locator("mark").first).to_have_text(
+        re.compile("how deep", re.IGNORECASE)
+    )
+    page.get_by_label("Search in answers").fill("no answer has this")
+    page.get_by_label("Search in answers").press("Enter")
+    expect(page.get_by_text("0 answers to 0 of 2 questions")).to_be_visible()
+    page.get_by_label("Search in answers").fill("")
+    page.get_by_label("Search in answers").press("Enter")
+    expect(portal.cell("sky", LLAMA, "US")).to_be_visible()
+
+    page.get_by_label("Compare", exact=True).select_option(LLAMA)
+    expect(page.get_by_label("Compare with").locator("option")).to_have_text([QWEN])
+    expect(page.get_by_text("4 pairs of answers, 4 of them different")).to_be_visible()
+    expect(portal.cell("sea", QWEN, "EU")).to_contain_text("differs")
+    expect(portal.answer(LLAMA, "US").locator("mark.different").first).to_have_text(
+        re.compile(LLAMA.split("-")[0].split(".")[0])
+    )
+    check_access(page)
+    page.get_by_label("Compare", exact=True).select_option("EU")
+    expect(page.get_by_label("Compare with").locator("option")).to_have_text(["US"])
+    expect(portal.answer(QWEN, "EU").locator("mark.different").first).to_have_text("EU")
+    expect(portal.answer(QWEN, "US").locator("mark.different").first).to_have_text("US")
+    page.get_by_label("Compare", exact=True).select_option("Nothing")
+    expect(page.locator("mark")).to_have_count(0)
+
+
+def test_a_job_with_tags_times_and_a_webhook_is_submitted(
+    portal: PortalPage, key: str, console: Console
+) -> None:
+    page = portal.page
+    console.tolerate("422")
+    portal.sign_in(key)
+    portal.go("Submit")
+    page.get_by_label("Question", exact=True).fill("Is the sky blue?")
+    page.get_by_label(LLAMA).check()
+    page.get_by_text("Tags, times and webhook").click()
+    page.get_by_label("Tags").fill("nightly, blue sky")
+    page.get_by_label("Metadata").fill("team=blue, run")
+    page.get_by_label("Start at").fill("2040-01-01T10:00")
+    page.get_by_label("Expires at").fill("2039-01-01T10:00")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_text("Enter pairs of key=value.")).to_be_visible()
+    page.get_by_label("Metadata").fill("team=blue, run=7")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(page.get_by_text("must be after not_before")).to_be_visible()
+    page.get_by_label("Expires at").fill("2041-01-01T10:00")
+    page.get_by_label("Webhook URL").fill("http://127.0.0.1:9/job")
+    check_access(page)
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(portal.state()).to_have_text(re.compile("Scheduled"))
+    expect(portal.fact("Tags")).to_have_text("nightly, blue sky, run=7, team=blue")
+
+    portal.go("Jobs")
+    page.get_by_label("Metadata").fill("run=7")
+    page.get_by_label("From").fill("2030-01-01T00:00")
+    page.get_by_label("From").press("Enter")
+    expect(page.get_by_text("No job matches.")).to_be_visible()
+    page.get_by_label("From").fill("2020-01-01T00:00")
+    page.get_by_label("From").press("Enter")
+    page.get_by_role("link", name="Matrix job").click()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    portal.confirm("Cancel the job")
+    expect(portal.state()).to_have_text(re.compile("Cancelled"))

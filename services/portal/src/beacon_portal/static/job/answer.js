@@ -5,6 +5,7 @@ import { el, setAttr, setText } from "../dom.js";
 import { actionButton, badge, runProgress } from "../components.js";
 import { failureText, outputLabel } from "../labels.js";
 import { outputNode } from "./output.js";
+import { comparedText, markMatches, textOf } from "./text.js";
 
 const STATE_TEXT = {
   pending: "Waiting in the queue",
@@ -44,6 +45,7 @@ export function answerCard(execution, { retry, fetchOutput, viewer, heading }) {
     shown = next;
     if (next.withoutOutput) fetchOutput(next);
     body.replaceChildren(bodyNode(next, viewer));
+    if (next.wanted) markMatches(body, next.wanted);
     requestAnimationFrame(() => allowScrolling(body));
   };
   update(execution);
@@ -58,11 +60,14 @@ function allowScrolling(body) {
 
 function sameBody(a, b) {
   if (a === null || a.failure?.message !== b.failure?.message) return false;
-  return a.shown === b.shown && a.attempt === b.attempt && a.withoutOutput === b.withoutOutput;
+  const names = ["shown", "attempt", "withoutOutput", "comparedWith", "wanted"];
+  return names.every((name) => a[name] === b[name]);
 }
 
 function bodyNode(execution, viewer) {
   if (execution.withoutOutput) return el("p", { class: "muted" }, "Loading the answer…");
+  const text = textOf(execution);
+  if (text !== null && typeof execution.comparedWith === "string") return comparedText(text, execution.comparedWith);
   if (execution.state === "completed") {
     return outputNode(execution.output, { response: execution.response, viewer, label: outputLabel(execution) });
   }

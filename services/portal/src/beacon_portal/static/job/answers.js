@@ -2,12 +2,14 @@
 
 import { KeyedRows, button, el, setAttr, setText } from "../dom.js";
 import { answerCard } from "./answer.js";
+import { textOf } from "./text.js";
 
 export class Answers {
   #state;
   #rows;
   #cards = el("div", { class: "answers" });
   #pick = () => [];
+  #wanted = "";
 
   constructor(state, actions) {
     this.#state = state;
@@ -18,15 +20,25 @@ export class Answers {
     return this.#cards;
   }
 
-  /** `pick()` returns the ids of the executions to show. */
-  show(pick) {
+  /**
+   * `pick()` returns the executions to show: their ids, and of each `other`, the one that it is compared with.
+   * `wanted` is marked in the answers; `inPairs` shows two in a row.
+   */
+  show(pick, { wanted = "", inPairs = false } = {}) {
     this.#pick = pick;
+    this.#wanted = wanted;
+    setAttr(this.#cards, "data-pairs", inPairs);
     this.refresh();
   }
 
   refresh() {
-    const shown = this.#pick().map((id) => this.#state.executions.get(id)).filter(Boolean)
-      .map((execution) => ({ ...execution, shown: this.#state.shownState(execution) }));
+    const { executions } = this.#state;
+    const shown = this.#pick().filter(({ id }) => executions.has(id)).map(({ id, other }) => ({
+      ...executions.get(id),
+      shown: this.#state.shownState(executions.get(id)),
+      comparedWith: other === undefined ? null : textOf(executions.get(other) ?? {}),
+      wanted: this.#wanted,
+    }));
     this.#rows.show(shown, (execution) => execution.id);
   }
 

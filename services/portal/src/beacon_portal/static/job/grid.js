@@ -8,6 +8,7 @@ import { isImage } from "../media/media.js";
 import { modelSpans } from "./matrix-layout.js";
 
 const PAGE_SIZE = 50;
+const COMPARED = ["= same", "≠ differs"];
 
 export class Grid {
   node = el("div");
@@ -19,6 +20,10 @@ export class Grid {
   #heads = new Map();
   #page = 0;
   #chosen;
+  /** The questions that are shown. */
+  rows;
+  /** @type {{matching: Set<string> | null, different: Map<string, boolean>}} */
+  #found = { matching: null, different: new Map() };
 
   /**
    * `choose(item)` is called when a question or one of its cells is selected; `viewer` makes thumbnails;
@@ -28,13 +33,30 @@ export class Grid {
     this.#layout = layout;
     this.#state = state;
     this.#actions = actions;
+    this.rows = layout.rows;
     this.#build();
   }
 
+  /**
+   * Show what was found: `matching`, the ids of the answers with a text, or null; of the compared ones `different`, by
+   * id. Questions without a match are hidden.
+   */
+  show(found) {
+    this.#found = found;
+    const { rows } = this.#layout;
+    const shown = found.matching ? rows.filter(({ cells }) => [...cells.values()].some((id) => found.matching.has(id))) : rows;
+    const same = shown.length === this.rows.length && shown.every((row, index) => row === this.rows[index]);
+    this.rows = shown;
+    if (same) this.refresh();
+    else this.#build();
+  }
+
   refresh() {
+    const { matching, different } = this.#found;
     for (const [id, cell] of this.#cells) {
       const execution = this.#state.executions.get(id);
       cell.update(execution, this.#state.shownState(execution));
+      cell.mark({ faded: matching !== null && !matching.has(id), different: different.get(id) });
       const image = execution.withoutOutput ? null : filesIn(execution.output).find(isImage);
       if (image) cell.showImage(image);
       this.#showsImages ||= Boolean(image);
@@ -44,7 +66,7 @@ export class Grid {
 
   choose(item) {
     this.#chosen = item;
-    const page = Math.floor(this.#layout.rows.findIndex((row) => row.item === item) / PAGE_SIZE);
+    const page = Math.floor(this.rows.findIndex((row) => row.item === item) / PAGE_SIZE);
     if (page >= 0 && page !== this.#page) {
       this.#page = page;
       this.#build();
@@ -55,7 +77,9 @@ export class Grid {
   #build() {
     this.#cells.clear();
     this.#heads.clear();
-    const { rows, columns } = this.#layout;
+    const { columns } = this.#layout;
+    const rows = this.rows;
+    this.#page = Math.min(this.#page, Math.max(0, Math.ceil(rows.length / PAGE_SIZE) - 1));
     const shown = rows.slice(this.#page * PAGE_SIZE, (this.#page + 1) * PAGE_SIZE);
     const body = el("tbody", {}, shown.map((row) => this.#row(row, columns)));
     const caption = el("caption", { class: "visually-hidden" }, "Questions by models and regions");
@@ -99,8 +123,14 @@ function head(columns) {
 function gridCell(onclick, { viewer, fetchOutput }) {
   const glyph = el("span", { "aria-hidden": "true" });
   const label = el("span", { class: "visually-hidden" });
-  const time = el("span", {});
-  const node = el("button", { type: "button", class: "cell", onclick }, glyph, label, time);
+  const time = el("span", { class: "cell-text" });
+  const compared = el("span", { class: "compared", hidden: true });
+  const node = el("button", { type: "button", class: "cell", onclick }, glyph, label, time, compared);
+  const mark = ({ faded, different }) => {
+    setAttr(node, "data-faded", faded);
+    setAttr(compared, "hidden", different === undefined);
+    setText(compared, different === undefined ? "" : COMPARED[Number(different)]);
+  };
   const update = (execution, shown) => {
     const { tone, glyph: symbol, label: text } = stateOf(shown);
     setAttr(node, "data-tone", tone);
@@ -124,7 +154,7 @@ function gridCell(onclick, { viewer, fetchOutput }) {
     needed = execution.attempt;
     viewer.whenVisible(node, () => fetchOutput(execution));
   };
-  return { node, update, showImage, needOutput };
+  return { node, update, mark, showImage, needOutput };
 }
 
 function cellText({ state, region, actual_region: actual, started_at: started, finished_at: finished, failure, progress }) {

@@ -4,12 +4,11 @@ import { fetchJob, path } from "../api.js";
 import { formatAge, formatDateTime, formatDuration, secondsSince, secondsUntil } from "../clock.js";
 import { el, setAttr, setText } from "../dom.js";
 import { jobActions } from "../job/actions.js";
-import { Answers, questionHead } from "../job/answers.js";
+import { Answers } from "../job/answers.js";
 import { Feed } from "../job/feed.js";
-import { Grid } from "../job/grid.js";
 import { History } from "../job/history.js";
 import { outputNode } from "../job/output.js";
-import { matrixLayout } from "../job/matrix-layout.js";
+import { matrixBody } from "../job/matrix.js";
 import { MediaViewer, isImage } from "../media/media.js";
 import { filesIn } from "../media/files.js";
 import { JobState } from "../job/state.js";
@@ -53,7 +52,7 @@ function jobPage(context, view) {
   const head = jobHead(view);
   const actions = jobActions(context, state, act);
   const waiting = waitingPanel(context, state, { refresh: () => feed.refresh(), changed: () => refresh() });
-  const body = view.kind === "matrix" ? matrixBody(state, executionActions) : stepsBody(state, executionActions);
+  const body = view.kind === "matrix" ? matrixBody(state, executionActions, { api, signal, notice }) : stepsBody(state, executionActions);
   const saving = outputsPanel(files, state, notice);
   let lastStatus = view.status;
 
@@ -140,31 +139,10 @@ function waitText(seconds, waits) {
   return `about ${formatDuration(Math.ceil(seconds))}`;
 }
 
-function matrixBody(state, actions) {
-  const layout = matrixLayout(state.view.executions);
-  const prompts = new Map((state.view.spec?.questions ?? []).map(({ id, prompt }) => [id, prompt]));
-  const grid = new Grid(layout, state, { choose, ...actions });
-  const answers = new Answers(state, actions);
-  const heading = questionHead(layout.rows, choose);
-
-  function choose(item, id) {
-    const row = layout.rows.find((candidate) => candidate.item === item);
-    grid.choose(item);
-    heading.update(item, prompts.get(item));
-    answers.show(() => layout.columns.map(({ key }) => row.cells.get(key)).filter(Boolean));
-    answers.focus(id);
-  }
-
-  if (layout.rows.length) choose(layout.rows[0].item);
-  const side = el("section", { class: "panel", "aria-label": "Answers" }, heading.node, answers.node);
-  const nodes = [panel("Questions × models × regions", grid.node), side];
-  return { nodes, update: () => { grid.refresh(); answers.refresh(); } };
-}
-
 function stepsBody(state, actions) {
   const answers = new Answers(state, actions);
   setAttr(answers.node, "data-steps", true);
-  answers.show(() => [...state.executions.keys()]);
+  answers.show(() => [...state.executions.keys()].map((id) => ({ id })));
   const title = state.view.kind === "pipeline" ? `Steps of ${state.view.spec?.feature ?? "the pipeline"}` : "Result";
   const input = state.view.spec?.input;
   const nodes = [input && panel("Input", outputNode(input, { viewer: actions.viewer, label: "input" })), panel(title, answers.node)].filter(Boolean);

@@ -23,6 +23,9 @@ export function jobsView({ api, search, session, signal }) {
   const kind = select(optional("Any kind", KINDS), { name: "kind", value: search.get("kind") });
   const model = el("input", { name: "model", type: "search", value: search.get("model") ?? "", maxlength: 64 });
   const tag = el("input", { name: "tag", type: "search", value: search.get("tag") ?? "", maxlength: 64 });
+  const metadata = el("input", { name: "metadata", type: "search", value: search.get("metadata") ?? "", maxlength: 580, placeholder: "key=value", pattern: ".+=.*" });
+  const since = el("input", { name: "created_after", type: "datetime-local", value: localTime(search.get("created_after")) });
+  const until = el("input", { name: "created_before", type: "datetime-local", value: localTime(search.get("created_before")) });
   const name = el("input", { name: "name", type: "search", value: search.get("name") ?? "", maxlength: 200 });
   const allUsers = el("input", { type: "checkbox", checked: session.isAdmin && search.has("all_users") });
   const more = button("Show older", () => { pages += 1; refreshNow(); }, { hidden: true, class: "quiet" });
@@ -34,7 +37,7 @@ export function jobsView({ api, search, session, signal }) {
   const user = session.isAdmin ? search.get("user") : null;
   const filters = () => ({
     status: state.value, kind: kind.value, model: model.value.trim(), tag: tag.value.trim(), name: name.value.trim(),
-    all_users: allUsers.checked || null, user,
+    metadata: metadata.validity.valid ? metadata.value.trim() : "", created_after: moment(since), created_before: moment(until), all_users: allUsers.checked || null, user,
   });
   const bulk = bulkActions({ api, signal }, { filter: () => bulkFilter(filters()), notice: result, changed: () => refreshNow() });
 
@@ -56,14 +59,15 @@ export function jobsView({ api, search, session, signal }) {
     refreshNow();
   }
 
-  for (const control of [state, kind, model, tag, name, allUsers]) control.addEventListener("change", filter);
+  for (const control of [state, kind, model, tag, name, metadata, since, until, allUsers]) control.addEventListener("change", filter);
   const refreshNow = poll(2, signal, refresh);
   bulk.update();
 
   const filterBar = el("div", { class: "filters", role: "group", "aria-label": "Filters" },
     el("label", {}, el("span", {}, "State"), state), el("label", {}, el("span", {}, "Kind"), kind),
     el("label", {}, el("span", {}, "Model"), model), el("label", {}, el("span", {}, "Tag"), tag),
-    el("label", {}, el("span", {}, "Name begins with"), name),
+    el("label", {}, el("span", {}, "Name begins with"), name), el("label", {}, el("span", {}, "Metadata"), metadata),
+    el("label", {}, el("span", {}, "From"), since), el("label", {}, el("span", {}, "Until"), until),
     session.isAdmin && el("label", { class: "check" }, allUsers, "All users"), bulk.node);
   const node = el("div", {},
     pageHeader("Jobs", el("a", { class: "button primary", href: "#/submit" }, "Submit a job")),
@@ -77,13 +81,23 @@ function noJobs(cursor, filtered) {
 }
 
 /** The filters as an operation takes them; null if every job would match. */
-export function bulkFilter({ status, kind, model, tag, name, all_users: allUsers, user }) {
-  const given = {
-    status: status && [status], kind, model, tag: tag && [tag], name, user,
-  };
+export function bulkFilter({ status, tag, metadata, all_users: allUsers, ...others }) {
+  const [key, ...rest] = (metadata ?? "").split("=");
+  const given = { status: status && [status], tag: tag && [tag], metadata: key && { [key]: rest.join("=") }, ...others };
   const conditions = Object.entries(given).filter(([, value]) => value);
   if (!conditions.length) return null;
   return { ...Object.fromEntries(conditions), ...(allUsers ? { all_users: true } : {}) };
+}
+
+/** The value of a control for a time, in UTC; null if it is empty. */
+function moment({ value }) {
+  return value ? new Date(value).toISOString() : null;
+}
+
+/** A time as a control takes it: by the user's clock. */
+function localTime(text) {
+  const at = new Date(text ?? "");
+  return Number.isNaN(at.getTime()) ? "" : new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 function optional(all, names) {

@@ -6,6 +6,7 @@ import { createNotice, pageHeader } from "../components.js";
 import { go } from "../router.js";
 import { generationForm } from "../submit/generation.js";
 import { matrixForm } from "../submit/matrix.js";
+import { jobOptions } from "../submit/options.js";
 import { submitEstimate } from "../submit/estimate.js";
 import { pipelineForm } from "../submit/pipeline.js";
 
@@ -31,18 +32,19 @@ function submitForm(context, catalogue, notice) {
   const draft = session.draft(DRAFT);
   const formSlot = el("div");
   const name = el("input", { maxlength: 200, value: draft.name ?? "" });
+  const options = jobOptions(draft.options ?? {});
   const preview = el("pre");
   const estimate = submitEstimate(context);
   const send = el("button", { class: "primary" }, "Submit");
   let kind = KINDS[draft.kind] ? draft.kind : "matrix";
   let form;
 
-  const body = () => ({ kind, ...(name.value.trim() && { name: name.value.trim() }), ...form.body() });
+  const body = () => ({ kind, ...(name.value.trim() && { name: name.value.trim() }), ...form.body(), ...options.body() });
 
   function changed() {
     draft[kind] = form.draft();
     // The same form sent twice is the same job; a change makes it another job.
-    session.keepDraft(DRAFT, Object.assign(draft, { kind, name: name.value, token: null }));
+    session.keepDraft(DRAFT, Object.assign(draft, { kind, name: name.value, options: options.draft(), token: null }));
     show();
   }
 
@@ -61,7 +63,7 @@ function submitForm(context, catalogue, notice) {
   async function submit(event) {
     event.preventDefault();
     notice.show("");
-    if (showProblems(form, form.problems(), notice)) return;
+    if (showProblems([form, options], [...form.problems(), ...options.problems()], notice)) return;
     send.disabled = true;
     draft.token ??= randomToken();
     session.keepDraft(DRAFT, draft);
@@ -71,7 +73,7 @@ function submitForm(context, catalogue, notice) {
       shell.announce("Job submitted");
       go(`/jobs/${accepted.job_id}`);
     } catch (error) {
-      if (!showProblems(form, error.errors ?? [], notice)) notice.showError(error);
+      if (!showProblems([form, options], error.errors ?? [], notice)) notice.showError(error);
       estimate.refresh();
     } finally {
       send.disabled = false;
@@ -83,7 +85,7 @@ function submitForm(context, catalogue, notice) {
     Object.entries(KINDS).map(([value, [label]]) => el("label", {},
       el("input", { type: "radio", name: "kind", value, checked: value === kind, onchange: choose }), label)));
   const naming = field("Name", name, { hint: "Optional; shown in the list of jobs." });
-  const main = el("div", { class: "panel stack" }, kinds, naming, formSlot);
+  const main = el("div", { class: "panel stack" }, kinds, naming, formSlot, options.node);
   const aside = el("aside", { class: "panel stack", "aria-label": "Estimate" },
     estimate.node, el("div", { class: "actions" }, send), el("details", {}, el("summary", {}, "Request body"), preview));
   open(kind);
@@ -93,11 +95,11 @@ function submitForm(context, catalogue, notice) {
 }
 
 /** Show each problem under its control and the rest in the notice. Returns whether there were any. */
-function showProblems(form, problems, notice) {
+function showProblems(forms, problems, notice) {
   const rest = [];
   let first;
   for (const { field: name, message } of problems) {
-    const target = form.fieldOf(name);
+    const target = forms.map((form) => form.fieldOf(name)).find(Boolean);
     target?.setError(message);
     first ??= target;
     if (!target) rest.push(name ? `${name}: ${message}` : message);
