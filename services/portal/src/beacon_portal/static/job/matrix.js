@@ -3,7 +3,7 @@
 import { query, path } from "../api.js";
 import { el, field, setText } from "../dom.js";
 import { panel } from "../components.js";
-import { count } from "../labels.js";
+import { LIVE_STATES, count } from "../labels.js";
 import { Answers, questionHead } from "./answers.js";
 import { Comparison } from "./comparison.js";
 import { Grid } from "./grid.js";
@@ -11,7 +11,7 @@ import { matrixLayout } from "./matrix-layout.js";
 import { textOf } from "./text.js";
 
 const PAGE_SIZE = 200;
-const EVALUATE_EVERY_MS = 1_000;
+const EVALUATE_EVERY_MS = { live: 5_000, ended: 500 }; // all answers are loaded for it
 
 export function matrixBody(state, actions, { api, signal, notice }) {
   const layout = matrixLayout(state.view.executions);
@@ -70,7 +70,8 @@ export function matrixBody(state, actions, { api, signal, notice }) {
   function update() {
     grid.refresh();
     answers.refresh();
-    if ((wanted.value.trim() || comparison.active) && !timer) timer = setTimeout(evaluate, EVALUATE_EVERY_MS);
+    if (timer || !(wanted.value.trim() || comparison.active)) return;
+    timer = setTimeout(evaluate, EVALUATE_EVERY_MS[LIVE_STATES.has(state.view.status) ? "live" : "ended"]);
   }
 
   signal.addEventListener("abort", () => clearTimeout(timer));
