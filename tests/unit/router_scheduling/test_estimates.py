@@ -423,3 +423,15 @@ def test_requests_since_the_last_simulation_are_ahead_of_the_next_one() -> None:
     after = scheduler.snapshot(0.01).regions[0].by_user[4]["bulk"]["a"].next_s
 
     assert after - before == pytest.approx(20 * 10.0, rel=0.2)
+
+
+def test_a_load_is_expected_to_continue_for_as_long_as_it_has_lasted() -> None:
+    """Eight requests of the highest tier in 8 s: eight more are expected, and then none."""
+    scheduler = _scheduler(gpus=2)
+    for second in range(8):
+        scheduler.submit(float(second), Request(RequestId(f"top {second}"), "a", "US", 0, user=f"u{second}"))
+        scheduler.next(float(second))
+    scheduler.submit(8.0, Request(RequestId("lowest"), "a", "US", 4, user="other"))
+
+    ahead_s, expected_s = 2.0 + 8 * 10.0 / 2 - 8.0, 8 * 10.0 / 2
+    assert ahead_s + 0.7 * expected_s <= _p50(scheduler, "lowest", now=8.0) <= ahead_s + 1.2 * expected_s

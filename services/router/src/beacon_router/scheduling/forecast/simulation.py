@@ -137,7 +137,7 @@ class PolicySimulation:
 
     def _arrive(self, now: float, arrival: Arrival) -> None:
         _, request, live = arrival
-        queue, number = self._fork.queue(live), _SIMULATED_SEQ + self._pushed
+        queue, number = self._fork.queue(live), self._next_number()
         again = replace(request, id=RequestId(f"arrival {number}"), following=0)
         queue.push(QueuedRequest(again, number, now, queue))
         self._next_arrival()
@@ -145,11 +145,15 @@ class PolicySimulation:
     def _follow(self, now: float, run: RunningRequest) -> None:
         """The caller sends the next execution of the job."""
         queue = run.queue if run.queue.forked else self._fork.queue(run.queue)
-        number = _SIMULATED_SEQ + self._pushed
-        self._pushed += 1
+        number = self._next_number()
         request = run.request
         again = replace(request, id=RequestId(f"following {number}"), following=request.following - 1)
         queue.push(QueuedRequest(again, number, now, queue))
+
+    def _next_number(self) -> int:
+        """Of a simulated request."""
+        self._pushed += 1
+        return _SIMULATED_SEQ + self._pushed
 
     def _next_arrival(self) -> None:
         arrival = next(self._arrivals, None)
@@ -162,17 +166,15 @@ class PolicySimulation:
 
 
 def repeated(domain: CompetitionDomain, now: float) -> Iterator[Arrival]:
-    """The past arrivals again, the latest first: a burst continues for as long as it has lasted."""
+    """The past arrivals once more, the latest first: a load continues for as long as it has lasted."""
     past = [arrival for arrival in reversed(domain.arrivals) if arrival[0] < now]
     if len(past) < _MIN_ARRIVALS:
         return
-    at = now
-    while True:
-        end = now
-        for first in range(0, len(past), _GROUP):
-            group = past[first : first + _GROUP]
-            begin = group[-1][0]
-            for _, request, queue in group:
-                at += (end - begin) / len(group)
-                yield at, request, queue
-            end = begin
+    at = end = now
+    for first in range(0, len(past), _GROUP):
+        group = past[first : first + _GROUP]
+        begin = group[-1][0]
+        for _, request, queue in group:
+            at += (end - begin) / len(group)
+            yield at, request, queue
+        end = begin
