@@ -1,6 +1,7 @@
 """Revisions of the configuration sent to a running router: what runs goes on, what waits keeps its place."""
 
 import copy
+import shutil
 import signal
 import tomllib
 from collections.abc import AsyncIterator
@@ -8,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 
 from beacon_contracts.inference import InferenceState
@@ -149,6 +151,22 @@ async def test_a_document_that_cannot_be_applied_changes_nothing(gpu_process: Gp
         assert (await router.infer("still", region="US")).state is InferenceState.COMPLETED
         applied = await put(router, 2, document(gpu_process))
         assert (applied["errors"], applied["refused"]) == ([], None)
+
+
+async def test_sighup_tries_a_refused_revision_again(gpu_process: GpusimProcess, tmp_path: Path) -> None:
+    authorities = tmp_path / "ca.pem"
+    async with start_router(file_of(gpu_process)) as router:
+        changed = document(gpu_process)
+        changed["backends"]["us-1"]["ca"] = str(authorities)
+        assert (await put(router, 2, changed))["refused"] == 2
+        shutil.copy(certifi.where(), authorities)
+        router.process.send(signal.SIGHUP)
+
+        async def applied() -> bool:
+            view = (await router.http.get("/config")).json()
+            return (view["revision"], view["refused"], view["errors"]) == (2, None, [])
+
+        await until(applied, "the revision is tried again")
 
 
 async def test_addresses_of_the_environment_replace_those_of_revisions(gpu_process: GpusimProcess) -> None:

@@ -63,6 +63,7 @@ class RouterConfiguration:
         self._file = file
         self._state_file = state_file
         self._view = self._applied()
+        self._refused: RouterConfigRequest | None = None
 
     def view(self) -> RouterConfigView:
         return self._view
@@ -77,12 +78,18 @@ class RouterConfiguration:
             errors = str(error).splitlines()
             log.error("config_not_applied", revision=request.revision, errors=errors)  # noqa: TRY400
             self._view = self._view.model_copy(update={"refused": request.revision, "errors": errors})
+            self._refused = request
         else:
             self._save(request)
+            self._refused = None
         return self._view
 
     async def reload(self) -> None:
-        """Read the file again. It applies only while the runner has sent no revision."""
+        """Read the file again. It applies only while the runner has sent no revision; a revision that was
+        refused is tried again, because a file that it names may be there now."""
+        if self._refused is not None:
+            self.apply(self._refused)
+            return
         if self._live.revision is not None:
             log.warning("config_file_ignored", revision=self._live.revision, path=str(self._file))
             return
