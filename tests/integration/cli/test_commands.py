@@ -353,6 +353,21 @@ def test_a_file_is_compared_and_applied_after_a_confirmation(
     assert {call.headers["authorization"] for call in served.calls} == {"Bearer admin-key"}
 
 
+def test_the_file_of_the_running_system_is_the_default(
+    served: RunnerStub, beacon: Beacon, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    known = json.loads((tmp_path / "credentials.json").read_text(encoding="utf-8"))
+    (tmp_path / "credentials.json").write_text(
+        json.dumps(known | {"config_path": str(file)}), encoding="utf-8"
+    )
+    served.on("GET /admin/config", newest(7))
+    served.on("PUT /admin/config", CHANGE | {"applied": False, "differences": []})
+    ok(beacon("config", "diff", BEACON_CONFIG=""))
+    assert sent(served, "PUT /admin/config") == DOCUMENT
+
+
 def test_an_invalid_file_is_not_sent(served: RunnerStub, beacon: Beacon, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     for text, said in (("[backends.gpu]\nslots = -1\n", "backends.gpu.slots"), ("[", "is not valid TOML")):

@@ -1,6 +1,7 @@
 """The live configuration: `beacon config show`, `diff`, `apply`, `history` and `rollback`."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from beacon_cli.operations import Yes
 from beacon_cli.output.formatting import ago
 from beacon_cli.output.printing import AsJson, print_result, table
 from beacon_cli.selection import wants_json
+from beacon_client.credentials import find_credentials
 from beacon_client.runner import RunnerClient
 from beacon_config import ConfigError, parse_document, read_document
 from beacon_contracts.configuration import ConfigChange, ConfigDocumentView, ConfigRevisionView, ConfigView
@@ -24,7 +26,7 @@ FilePath = Annotated[
     Path | None,
     typer.Argument(
         envvar="BEACON_CONFIG",
-        help=f"TOML, or JSON if its name ends in .json [default: {DEFAULT}].",
+        help=f"TOML, or JSON if its name ends in .json [default: that of `beacon up`, else {DEFAULT}].",
         show_default=False,
     ),
 ]
@@ -54,7 +56,7 @@ def show(
 
 def diff(path: FilePath = None, _json: AsJson = False) -> None:
     """Compare a file with the configuration that applies. Exit code 1 if they differ."""
-    document = _read(path or DEFAULT)
+    document = _read(path or _default_path())
     change = ask(lambda client: _preview(client, document), admin=True)
     print_result(change, *described(change))
     if change.differences:
@@ -70,7 +72,7 @@ def apply(
     _json: AsJson = False,
 ) -> None:
     """Make a file the newest revision. Every process applies it within seconds, without a restart."""
-    chosen = path or DEFAULT
+    chosen = path or _default_path()
     document = _read(chosen)
     newest = 0
 
@@ -135,6 +137,11 @@ def rollback(
 async def _preview(client: RunnerClient, document: dict[str, Any]) -> ConfigChange:
     newest = await client.configuration.get()
     return await client.configuration.replace(document, revision=newest.revision, dry_run=True)
+
+
+def _default_path() -> Path:
+    """The file that the running system has read."""
+    return Path(find_credentials(os.environ).config_path or DEFAULT)
 
 
 def _read(path: Path) -> dict[str, Any]:
