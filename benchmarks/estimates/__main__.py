@@ -13,7 +13,7 @@ from benchmarks.harness.machine import machine_facts
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.estimates", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="of submissions")
-    parser.add_argument("--rate", type=float, default=5.0, help="single jobs a second")
+    parser.add_argument("--rate", type=float, default=2.0, help="single jobs a second")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--verbose", action="store_true", help="print each job")
     chosen, _ = parser.parse_known_args(arguments)

@@ -21,6 +21,8 @@ REGIONS = ("US", "EU", "ASIA")
 CHATS = ("llama3.2-1b", "qwen2.5-1.5b", "mistral-7b")
 IMAGES = ("flux", "sdxl")
 SOUNDS = ("music", "audio")
+MATRIX_QUESTIONS = 20
+"""With two models and three regions: 120 executions."""
 PAUSED, PAUSED_S = "medium", 12.0
 DEAD, DEAD_S = "gpusim-us", 15.0
 
@@ -67,7 +69,9 @@ def _bursts(draw: random.Random, seconds: float) -> Iterator[Submission]:
 def _matrices(draw: random.Random, seconds: float) -> Iterator[Submission]:
     at_s = 5.0
     while at_s < seconds:
-        questions = [{"id": f"q{number}", "prompt": "Why is the sky blue?"} for number in range(100)]
+        questions = [
+            {"id": f"q{number}", "prompt": "Why is the sky blue?"} for number in range(MATRIX_QUESTIONS)
+        ]
         body = {
             "kind": "matrix",
             "questions": questions,

@@ -43,6 +43,8 @@ class Measured:
     estimated_s: float | None
     reason: str | None
     actual_s: float
+    disturbed: bool
+    """A class was paused or a region killed after the estimate and before the job's first inference."""
 
 
 async def measure(seconds: float, rate: float, seed: int) -> list[Measured]:
@@ -67,6 +69,7 @@ class _Run:
         self._stack = stack
         self._http = http
         self._admin = {"Authorization": f"Bearer {stack.credentials.admin_key}"}
+        self._disturbed_s: list[float] = []
         self._users: list[dict[str, str]] = []
         self._accepted: list[tuple[Submission, dict[str, Any]]] = []
 
@@ -76,6 +79,7 @@ class _Run:
             made = await self._http.post("/admin/users", json=user, headers=self._admin)
             self._users.append({"Authorization": f"Bearer {made.raise_for_status().json()['key']}"})
         began = time.monotonic()
+        self._disturbed_s = [at_s for at_s, _ in disturbances(seconds)]
         async with asyncio.TaskGroup() as tasks:
             for at_s, what in disturbances(seconds):
                 tasks.create_task(self._disturb(began + at_s, what))
@@ -103,7 +107,7 @@ class _Run:
     async def _measured(self, one: Submission, accepted: dict[str, Any]) -> Measured:
         job = await self._ended(accepted["job_id"])
         starts = [_started(execution) for execution in job["executions"] if execution["finished_at"]]
-        actual_s = (min(starts) - datetime.fromisoformat(job["created_at"])).total_seconds()
+        actual_s = max(0.0, (min(starts) - datetime.fromisoformat(job["created_at"])).total_seconds())
         return Measured(
             kind=one.kind,
             tier=TIERS[one.user],
@@ -112,7 +116,8 @@ class _Run:
             position=accepted["position"],
             estimated_s=accepted["estimated_wait_s"],
             reason=accepted["no_estimate_reason"],
-            actual_s=max(0.0, actual_s),
+            actual_s=actual_s,
+            disturbed=any(one.at_s < at_s < one.at_s + actual_s for at_s in self._disturbed_s),
         )
 
     async def _ended(self, job_id: str) -> Any:

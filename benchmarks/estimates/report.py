@@ -24,7 +24,10 @@ HEADER = (
 
 def write_report(jobs: Sequence[Measured], how: str, facts: Mapping[str, str], file: Path = FILE) -> Path:
     introduction = Path(__file__).with_name("introduction.md").read_text(encoding="utf-8").strip()
-    rows = [_row("all", jobs)]
+    rows = [
+        _row("all", jobs),
+        _row("without a disturbance after the estimate", [one for one in jobs if not one.disturbed]),
+    ]
     rows += [_row(kind, [one for one in jobs if one.kind == kind]) for kind in _kinds(jobs)]
     measured = f"Measured with {how}; {facts_line(facts)}. To repeat it: `make bench NAME=estimates`."
     parts = [introduction, markdown_table(HEADER, rows), _short(jobs), measured]
