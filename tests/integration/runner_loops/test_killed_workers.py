@@ -67,7 +67,7 @@ async def test_a_worker_that_resumes_after_its_lease_changes_nothing(
     frozen.send(signal.SIGSTOP)
     await delivered(harness, job, 2)
     frozen.send(signal.SIGCONT)  # both believe to hold it, until the first heartbeat or write
-    await frozen.logs("leases_lost", "jobs_taken_over")
+    await frozen.logs("leases_lost", "fence_conflicts_found")
     await processes.gpu.release()
     assert await harness.ended(job) == ["completed"]
     assert [execution["state"] for execution in await harness.executions(job)] == ["completed"]

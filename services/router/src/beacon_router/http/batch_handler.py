@@ -13,10 +13,11 @@ from starlette.responses import Response, StreamingResponse
 
 from beacon_contracts.inference import MAX_BATCH_ENTRIES, RemoteRun, RunProgress
 from beacon_contracts.model import RequestModel
+from beacon_http.json_body import json_object
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import Reply, problem_reply
 from beacon_router.http.auth import ServiceAuth
-from beacon_router.http.bodies import BodyReader, json_object
+from beacon_router.http.bodies import BodyReader
 from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.prefer import UNTIL_DONE, preference_of

@@ -32,17 +32,6 @@ class BodyReader:
             self._store.arriving_bytes -= reserved
 
 
-def json_object(body: bytes | bytearray) -> dict[str, Any]:
-    """The JSON object of a body: valid UTF-8, no NaN, no infinite numbers, not nested too deep."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise HttpProblemError(400, "invalid_json", f"the body is not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise HttpProblemError(400, "invalid_json", "the body must be a JSON object")
-    return document
-
-
 def json_text(field: str, value: Any) -> bytes:
     """A part of a body as JSON text; refused if it is nested too deep to be encoded."""
     try:

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.configuration import RouterConfigRequest, RouterConfigView
+from beacon_http.json_body import json_object
 from beacon_router.http.auth import ServiceAuth
-from beacon_router.http.bodies import json_object
 from beacon_router.http.openapi import problems
 
 JSON = "application/json"

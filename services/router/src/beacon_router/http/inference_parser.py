@@ -4,11 +4,12 @@ from typing import Any
 
 from beacon_config import Derived, LiveConfig
 from beacon_contracts.inference import Failover, InferenceRequest
+from beacon_http.json_body import json_object
 from beacon_http.problems import HttpProblemError
 from beacon_lifecycle import Clock
 from beacon_router.backends.input_files import named_files
 from beacon_router.backends.types import EMPTY_OBJECT
-from beacon_router.http.bodies import json_object, json_text
+from beacon_router.http.bodies import json_text
 from beacon_router.http.work_size import WorkSizes
 from beacon_router.scheduling import RequestId
 from beacon_router.service.inference import InferenceSpec

@@ -1,12 +1,8 @@
 """Request bodies of `/v1`: received only into reserved memory, and kept no longer than they are parsed."""
 
-from typing import Any
-
-import orjson
 from starlette.requests import Request
 
 from beacon_contracts.ids import UserId
-from beacon_http.problems import HttpProblemError
 from beacon_http.request_body import content_length, discard_body, read_body
 from beacon_runner.application.request_memory import NoRequestMemoryError, RequestMemory, ReservedMemory
 
@@ -33,13 +29,3 @@ class ChatBodies:
         except BaseException:
             memory.release()
             raise
-
-
-def json_object(body: bytearray) -> dict[str, Any]:
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise HttpProblemError(400, "invalid_json", f"the body is not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise HttpProblemError(400, "invalid_json", "the body must be a JSON object")
-    return document

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from beacon_contracts.accounts import Scope
+from beacon_http.json_body import json_object
 from beacon_http.plain_route import PlainRoute
 from beacon_http.replies import Reply
 from beacon_lifecycle import Clock
@@ -15,7 +16,7 @@ from beacon_runner.application.interactive import InteractiveService
 from beacon_runner.domain.chat import parse_chat
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.openai.answers import model_document, model_list
-from beacon_runner.http.openai.bodies import ChatBodies, json_object
+from beacon_runner.http.openai.bodies import ChatBodies
 from beacon_runner.http.openai.chat_response import ChatResponse
 from beacon_runner.http.openai.errors import PREFIX
 
