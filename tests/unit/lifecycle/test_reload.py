@@ -48,6 +48,22 @@ async def test_signals_during_a_reload_cause_one_more() -> None:
     assert begun == 2
 
 
+async def test_a_signal_before_the_start_is_handled_after_it() -> None:
+    begun = asyncio.Event()
+
+    async def reload() -> None:
+        begun.set()
+
+    service = ReloadOnSignal(reload)
+    hang_up()
+    await service.start()
+    try:
+        async with patience("the reload has begun"):
+            await begun.wait()
+    finally:
+        await service.stop()
+
+
 async def test_a_reload_that_raises_is_the_death_of_the_service() -> None:
     async def reload() -> None:
         raise ValueError("a defect")

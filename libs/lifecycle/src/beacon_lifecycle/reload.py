@@ -8,7 +8,11 @@ from beacon_lifecycle.tasks import TaskSet
 
 
 class ReloadOnSignal:
-    """A service that awaits `reload` after each SIGHUP, one at a time."""
+    """A service that awaits `reload` after each SIGHUP, one at a time.
+
+    A signal between its construction and its start is handled at its start: services that start before it
+    may have reported that the process is ready.
+    """
 
     name = "reload"
 
@@ -16,9 +20,9 @@ class ReloadOnSignal:
         self._reload = reload
         self._signalled = asyncio.Event()
         self._tasks = TaskSet(self.name)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._signalled.set)
 
     async def start(self) -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._signalled.set)
         self._tasks.spawn("reload", self._reload_when_signalled())
 
     async def wait(self) -> None:
