@@ -140,7 +140,11 @@ async def test_rare_states_do_not_scan_a_long_history(harness: StoreHarness, his
         ("some_by_outcome", {"jobs_by_outcome"}),
         ("some_of_all_by_outcome", {"jobs_of_all_by_outcome"}),
         ("some_of_all_live", {"jobs_by_arrival"}),
+        ("some_by_kind", {"jobs_by_kind"}),
         ("some_of_all_by_kind", {"jobs_by_kind"}),
+        ("some_by_model", {"jobs_by_model", "job_labels_pkey"}),
+        ("some_by_label", {"job_labels_pkey"}),
+        ("some_of_all_by_label", {"job_labels_of_all"}),
         ("some_of_all_by_model", {"jobs_by_model", "job_labels_of_all"}),
     ],
 )

@@ -46,6 +46,11 @@ FILTERS: list[dict[str, Any]] = [
     {"states": (JobState.SCHEDULED,), "model": "model-2"},
     {"states": (JobState.EXPIRED,), "model": "rare"},
     {"tags": ("common",), "model": "unknown"},
+    {"tags": ("common",), "model": "rare"},
+    {"tags": ("common",), "metadata": {"team": "red"}},
+    {"tags": ("common",), "kind": "pipeline"},
+    {"states": UNSUCCESSFUL, "tags": ("few",)},
+    {"tags": ("common",), "states": (JobState.SCHEDULED,)},
     {"kind": "generation", "name": "unknown"},
 ]
 

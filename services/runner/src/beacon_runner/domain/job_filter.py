@@ -51,13 +51,10 @@ class JobFilter:
         return labels_of(self.tags, self.metadata)
 
     @property
-    def first_label(self) -> tuple[str, str] | None:
-        """The kind and text of one label, by whose index the jobs are found."""
-        for tag in self.tags:
-            return "tag", tag
-        for key, value in self.metadata.items():
-            return "metadata", f"{key}={value}"
-        return None
+    def label_keys(self) -> list[tuple[str, str]]:
+        """The kind and text of each label, as they are in the index of labels."""
+        tags = [("tag", tag) for tag in self.tags]
+        return tags + [("metadata", f"{key}={value}") for key, value in self.metadata.items()]
 
     @property
     def id_range(self) -> tuple[UUID, UUID]:

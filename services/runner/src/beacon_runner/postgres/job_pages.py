@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _SQL = statements("job_pages")
 _UNSUCCESSFUL = TERMINAL - {JobState.COMPLETED}
+_MOST_JOBS = (None, "generation")
 MAX_EXAMINED = 3_000  # jobs that one page compares with the filters
-MAX_SORTED = 1_000  # more jobs of an index that is not in the order of ids are searched along the newest jobs
+MAX_SORTED = 1_000  # jobs that match one of several filters are sorted if they are not more
 
 
 class JobRows(NamedTuple):
@@ -58,46 +59,48 @@ def _page(rows: Sequence[Any], limit: int) -> JobRows:
 
 def _ordered_index(wanted: JobFilter) -> tuple[str, tuple[Any, ...]]:
     """The statement, and its parameters after the filters."""
-    label, user = wanted.first_label, wanted.user
+    user = wanted.user
     if user is None:
         return _ordered_index_of_all(wanted)
     if _only(wanted, _UNSUCCESSFUL):  # jobs that did not complete are few
         return "page", (user,)
-    if label is not None:
-        return "page_by_label", (user, *label)
+    if wanted.label_keys:
+        return "page_by_label", (user, *wanted.label_keys[0])
     if wanted.model is not None:
         return "page_by_model", (user,)
-    if wanted.kind not in (None, "generation"):
-        return "page_by_kind", (user,)
-    return "page", (user,)
+    return ("page" if wanted.kind in _MOST_JOBS else "page_by_kind"), (user,)
 
 
 def _ordered_index_of_all(wanted: JobFilter) -> tuple[str, tuple[Any, ...]]:
-    if wanted.first_label is not None:
-        return "page_of_all_by_label", wanted.first_label
+    if wanted.label_keys:
+        return "page_of_all_by_label", wanted.label_keys[0]
     return ("page_of_all_by_outcome", wanted.states) if _one_outcome(wanted) else ("page_of_all", ())
 
 
 def _unordered_indexes(wanted: JobFilter) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Statements that find jobs by one of the filters in no order of ids, with their parameters."""
-    if wanted.first_label is not None:
-        return
-    if wanted.user is not None:
-        if _only(wanted, _UNSUCCESSFUL):
-            yield "some_by_outcome", (wanted.states, wanted.user)
-        if wanted.name is not None and _ordered_index(wanted)[0] == "page":
-            yield "some_by_name", (wanted.name, wanted.user)
-        return
-    if _only(wanted, _UNSUCCESSFUL) and not _one_outcome(wanted):
-        yield "some_of_all_by_outcome", (wanted.states,)
-    if _only(wanted, LIVE):
-        yield "some_of_all_live", ()
+    """Statements that find jobs by one of the filters in no order of ids, with their parameters.
+
+    Not by the filter that the ordered index serves: it is read from the newest job until the page is full.
+    """
+    ordered = _ordered_index(wanted)[0]
+    found: list[tuple[str, tuple[Any, ...]]] = []
+    if _only(wanted, _UNSUCCESSFUL) and ordered != "page_of_all_by_outcome":
+        found.append(("outcome", (wanted.states,)))
     if wanted.name is not None:
-        yield "some_of_all_by_name", (wanted.name,)
-    if wanted.model is not None:
-        yield "some_of_all_by_model", (wanted.model,)
-    if wanted.kind not in (None, "generation"):
-        yield "some_of_all_by_kind", (wanted.kind,)
+        found.append(("name", (wanted.name,)))
+    if wanted.model is not None and ordered != "page_by_model":
+        found.append(("model", (wanted.model,)))
+    if wanted.kind not in _MOST_JOBS and ordered != "page_by_kind":
+        found.append(("kind", (wanted.kind,)))
+    first = 1 if ordered.endswith("by_label") else 0
+    found += [("label", label) for label in wanted.label_keys[first:]]
+    for name, values in found:
+        if wanted.user is not None:
+            yield f"some_by_{name}", (wanted.user, *values)
+        else:
+            yield f"some_of_all_by_{name}", values
+    if wanted.user is None and _only(wanted, LIVE):
+        yield "some_of_all_live", ()
 
 
 def _one_outcome(wanted: JobFilter) -> bool:

@@ -207,13 +207,13 @@ ORDER BY id DESC
 LIMIT $8;
 
 -- name: some_by_name
--- Jobs of a user whose name begins with a text, in no order.
+-- At most $1 jobs of the user $2 whose name begins with a text, in no order.
 SELECT id
 FROM jobs
 WHERE
     name <> ''
-    AND (user_id, lower(name) COLLATE "C") >= ($3::uuid, lower($2::text) COLLATE "C")
-    AND (user_id, lower(name) COLLATE "C") < ($3, (lower($2) || chr(1114111)) COLLATE "C")
+    AND (user_id, lower(name) COLLATE "C") >= ($2::uuid, lower($3::text) COLLATE "C")
+    AND (user_id, lower(name) COLLATE "C") < ($2, (lower($3) || chr(1114111)) COLLATE "C")
 LIMIT $1;
 
 -- name: some_of_all_by_name
@@ -227,24 +227,43 @@ WHERE
 LIMIT $1;
 
 -- name: some_by_outcome
--- Jobs of a user that have ended in one of these states, other than completed, in no order.
-SELECT id FROM jobs WHERE outcome = ANY ($2::text[]) AND outcome <> 'completed' AND user_id = $3 LIMIT $1;
+-- The same for final states other than completed.
+SELECT id FROM jobs WHERE outcome = ANY ($3::text[]) AND outcome <> 'completed' AND user_id = $2 LIMIT $1;
 
 -- name: some_of_all_by_outcome
 -- The same of all users.
 SELECT id FROM jobs WHERE outcome = ANY ($2::text[]) AND outcome <> 'completed' LIMIT $1;
 
 -- name: some_of_all_live
--- Live jobs, in no order.
+-- Live jobs of all users.
 SELECT id FROM jobs WHERE finished_at IS NULL LIMIT $1;
 
+-- name: some_by_kind
+-- The same for a kind other than generation.
+SELECT id FROM jobs WHERE kind = $3 AND kind <> 'generation' AND user_id = $2 LIMIT $1;
+
 -- name: some_of_all_by_kind
--- Jobs of a kind other than generation, in no order.
+-- The same of all users.
 SELECT id FROM jobs WHERE kind = $2 AND kind <> 'generation' LIMIT $1;
 
+-- name: some_by_model
+-- The same for a model, alone or among others.
+SELECT id FROM jobs WHERE model = $3 AND user_id = $2
+UNION ALL
+SELECT job_id FROM job_labels WHERE user_id = $2 AND label = label_key('model', $3)
+LIMIT $1;
+
 -- name: some_of_all_by_model
--- Jobs with a model, alone or among others, in no order.
+-- The same of all users.
 SELECT id FROM jobs WHERE model = $2
 UNION ALL
 SELECT job_id FROM job_labels WHERE label = label_key('model', $2)
 LIMIT $1;
+
+-- name: some_by_label
+-- The same for a label, whose kind and text are $3 and $4.
+SELECT job_id AS id FROM job_labels WHERE user_id = $2 AND label = label_key($3, $4) LIMIT $1;
+
+-- name: some_of_all_by_label
+-- The same of all users.
+SELECT job_id AS id FROM job_labels WHERE label = label_key($2, $3) LIMIT $1;
