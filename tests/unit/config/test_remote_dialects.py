@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from beacon_config.loader import ConfigError, load_config
 from beacon_config.mappings import POLLING_PRESETS
@@ -131,6 +132,41 @@ def test_an_unusable_workflow_is_named_by_its_key(
     found = errors(tmp_path, "comfyui", more=f'[models.m.workflow]\ngraph = "flow.json"\n{keys}\n')
 
     assert any(line.startswith("models.m.workflow") and expected in line for line in found), found
+
+
+def test_the_inputs_of_a_workflow_have_a_schema(tmp_path: Path) -> None:
+    nodes = {
+        "3": {"class_type": "KSampler", "inputs": {"seed": 7, "cfg": 7.5, "model": ["4", 0], "tiled": False}},
+        "6": {"class_type": "CLIPTextEncode", "inputs": {"text": "a cat"}},
+        "10": {"class_type": "LoadImage", "inputs": {"image": "example.png"}},
+    }
+    (tmp_path / "flow.json").write_text(json.dumps(nodes), encoding="utf-8")
+    inputs = (
+        '{ prompt = "6.text", seed = "3.seed", tiled = "3.tiled", photo = "10.image", model = "3.model" }'
+    )
+    more = f'[models.m.workflow]\ngraph = "flow.json"\ninputs = {inputs}\n'
+
+    schema = load(tmp_path, "comfyui", more=more).models["m"].schema_of_inputs
+
+    assert schema["properties"] == {
+        "prompt": {"type": "string", "default": "a cat"},
+        "seed": {"type": "number", "default": 7},
+        "tiled": {"type": "boolean", "default": False},
+        "photo": {"type": ["object", "string"], "properties": {"file": {"type": "string"}}},
+        "model": {},
+    }
+    valid = Draft202012Validator(schema).is_valid
+    assert valid({"prompt": "x", "seed": 1.5, "photo": {"file": "file_a"}, "duration": 3})
+    assert valid({"photo": "example.png"})
+    assert not valid({"style": "oil"})
+    assert not valid({"seed": "seven"})
+
+
+def test_a_given_schema_replaces_that_of_the_workflow(tmp_path: Path) -> None:
+    (tmp_path / "flow.json").write_text(json.dumps(GRAPH), encoding="utf-8")
+    more = '[models.m]\ninput_schema = { maxProperties = 1 }\n[models.m.workflow]\ngraph = "flow.json"\n'
+
+    assert load(tmp_path, "comfyui", more=more).models["m"].schema_of_inputs == {"maxProperties": 1}
 
 
 def test_a_missing_workflow_file_is_named(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, HttpUrl, model_validator
 
@@ -271,7 +271,8 @@ class ModelConfig(Section):
     )
     input_schema: InputSchema | None = Field(
         default=None,
-        description="JSON Schema (2020-12) that inputs must satisfy: a table, or the path of a JSON file",
+        description="JSON Schema (2020-12) that inputs must satisfy: a table, or the path of a JSON file. "
+        "Default: with a workflow, the schema of its inputs",
     )
     workflow: WorkflowConfig | None = Field(
         default=None, description="What backends of the dialect `comfyui` run as this model"
@@ -279,3 +280,10 @@ class ModelConfig(Section):
     size: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
         default=None, description="The field of params or input that gives the size of a request"
     )
+
+    @property
+    def schema_of_inputs(self) -> dict[str, Any] | None:
+        """The given one, or that of the workflow."""
+        if self.input_schema is None and self.workflow is not None:
+            return self.workflow.input_schema()
+        return self.input_schema

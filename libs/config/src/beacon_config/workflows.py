@@ -8,6 +8,8 @@ from pydantic import AfterValidator, Field, model_validator
 from beacon_config.section import Section
 
 MAX_NODES = 5_000
+_FILE_FIELDS = frozenset({"image", "mask", "audio", "video", "file"})
+"""Of nodes that load a file: LoadImage, LoadAudio, …"""
 
 
 def _graph(graph: dict[str, Any]) -> dict[str, Any]:
@@ -52,6 +54,29 @@ class WorkflowConfig(Section):
         if errors:
             raise ValueError("\n".join(errors))
         return self
+
+    def input_schema(self) -> dict[str, Any]:
+        """Of the inputs, by the values that the workflow has in their places; none is required."""
+        properties = {name: self._property(*target.split(".", 1)) for name, target in self.inputs.items()}
+        return {
+            "type": "object",
+            "properties": properties,
+            "patternProperties": {"^duration$": {}},  # a field of every job; it needs no place in a workflow
+            "additionalProperties": False,
+        }
+
+    def _property(self, node: str, field: str) -> dict[str, Any]:
+        kind, value = self.graph[node]["class_type"], self.graph[node]["inputs"][field]
+        if kind.startswith("Load") and field in _FILE_FIELDS:
+            return {"type": ["object", "string"], "properties": {"file": {"type": "string"}}}
+        match value:
+            case bool():
+                return {"type": "boolean", "default": value}
+            case int() | float():  # a file in the API format does not tell 7 from 7.0
+                return {"type": "number", "default": value}
+            case str():
+                return {"type": "string", "default": value}
+        return {}
 
     def _input_errors(self) -> Iterator[str]:
         for name, target in self.inputs.items():

@@ -75,9 +75,9 @@ class Admission:
         }
         self._chat_models = frozenset(config.chat_models)
         self._schemas = {
-            name: InputSchema(model.input_schema)
+            name: InputSchema(schema)
             for name, model in config.models.items()
-            if model.input_schema is not None
+            if (schema := model.schema_of_inputs) is not None
         }
         self._able: dict[tuple[str, str], list[frozenset[Capability]]] = {}
         for backend in config.backends.values():

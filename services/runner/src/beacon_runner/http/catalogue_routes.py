@@ -68,7 +68,7 @@ class Catalogue:
                     max_duration_s=model.max_duration_s,
                     limit=model.limit,
                     exclusive=model.exclusive,
-                    input_schema=model.input_schema,
+                    input_schema=model.schema_of_inputs,
                 )
                 for name, model in self.config.models.items()
             ]
