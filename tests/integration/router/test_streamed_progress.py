@@ -93,6 +93,15 @@ async def test_the_other_dialects_read_it_too(streamed: Streamed, dialect: str, 
     assert streamed.reports == [RunProgress(percent=30.0)]
 
 
+async def test_a_file_of_lines_is_a_result(streamed: Streamed, tmp_path: Path) -> None:
+    files = FileRules(open_store(str(tmp_path)), 1_000)
+
+    output = await streamed.run("application/jsonl", b'{"a":1}\n{"b":2}\n', dialect="http", files=files)
+
+    assert orjson.loads(output)["bytes"] == 16
+    assert streamed.reports == []
+
+
 async def test_files_of_reports_are_not_kept(streamed: Streamed, tmp_path: Path) -> None:
     """A long base64 text in a report, and one in the result."""
     texts = [b64encode(urandom(100_000)).decode() for _ in range(2)]

@@ -3,9 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 
 EVENT_STREAM = "text/event-stream"
-STREAM_TYPES = frozenset(
-    {EVENT_STREAM, "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl"}
-)
+STREAM_TYPES = frozenset({EVENT_STREAM, "application/x-ndjson", "application/ndjson"})
+"""Not application/jsonl: that is a file of lines, which is the result as a whole."""
 _DATA = b"data:"
 
 
