@@ -122,7 +122,7 @@ def _without_concurrency(self: Topology, backend: BackendSpec, model: str | None
 _limits_of = Topology.limits_of
 _started, _ended, _head = FairShares.started, FairShares.ended, RequestQueue.head
 _first_jump = Situation.first_jump
-_record, _start = policy.record, Dispatcher._start
+_record, _start = transitions.record, Dispatcher._start
 
 MUTANTS = (
     Mutant("1 a retry returns to its region at once", _with(policy.bypass, _returns_at_once)),

@@ -9,7 +9,7 @@ from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Decision, Expired, RequestId, Start
 from beacon_router.scheduling.forecast.calibration import Calibration
 from beacon_router.scheduling.limits import Limit
-from beacon_router.scheduling.policy import Choice, choose_among
+from beacon_router.scheduling.policy import Choice
 from beacon_router.scheduling.queues import RequestQueues
 from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
 
@@ -61,7 +61,7 @@ class Dispatcher:
         regions = self._dirty_regions() if waiting else []
         while regions and waiting:
             region = regions.pop(0)
-            choice = choose_among(region.sets, now)
+            choice = transitions.choose_among(region.sets, now)
             if choice is not None:
                 decisions.append(self._start(now, choice))
                 regions.append(region)

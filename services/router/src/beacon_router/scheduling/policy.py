@@ -1,8 +1,6 @@
 """Which request a free slot starts next. docs/scheduling.md explains the rules under the same numbers."""
 
-from collections.abc import Callable, Collection, Sequence
-from math import inf
-from operator import attrgetter
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from beacon_router.scheduling.backend_set import BackendSet
@@ -10,9 +8,6 @@ from beacon_router.scheduling.backend_state import BackendState
 from beacon_router.scheduling.decisions import Reason
 from beacon_router.scheduling.placement import place, warm_wait_until
 from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
-
-_rank = attrgetter("rank")
-_served_at = attrgetter("served_at")
 
 
 class Candidate(NamedTuple):
@@ -31,17 +26,6 @@ class Choice(NamedTuple):
     """It starts before the first in order because its model is loaded."""
 
 
-def choose_among(sets: Sequence[BackendSet], now: float) -> Choice | None:
-    """The choice of the backend set that has gone longest without a dispatch, of those that have one."""
-    for view in sets:
-        view.wake_at = inf
-    for view in sorted([each for each in sets if each.queues and each.active], key=_served_at):
-        choice = choose(view, now)
-        if choice is not None:
-            return choice
-    return None
-
-
 def choose(view: BackendSet, now: float) -> Choice | None:
     """What a free slot of these backends starts now: the first rule that applies decides.
 
@@ -53,24 +37,7 @@ def choose(view: BackendSet, now: float) -> Choice | None:
     if view.warm_waits:
         view.end_warm_waits(now)
     situation = Situation(view, now, free)
-    for rule in RULES:
-        choice = rule(situation)
-        if choice is not None:
-            return choice
-    return None
-
-
-def record(view: BackendSet, choice: Choice) -> None:
-    """The choice is carried out: count what the limits of the rules are about."""
-    if choice.queue.kind is QueueKind.ATTACH:
-        return
-    if choice.queue.kind is not QueueKind.MAIN:
-        view.bypass_run += 1
-        return
-    view.bypass_run = 0
-    view.batch = view.batch + 1 if choice.jumps else 0
-    if choice.reason is Reason.STARVATION:
-        view.stride.take(choice.queue.rank)
+    return next((choice for rule in RULES if (choice := rule(situation)) is not None), None)
 
 
 class Situation:
@@ -100,11 +67,10 @@ class Situation:
 
     def first_warm(self) -> Candidate | None:
         """The first in order whose model is loaded on a free backend."""
-        by_model = self.view.by_model
         models = {model for backend in self.free for model in backend.loaded}
         if self.first is not None and self.first.queue.model in models:
             return self.first
-        return _first(self.view, [queue for model in models for queue in by_model.get(model, ())])
+        return _first(self.view, [queue for model in models for queue in self.view.by_model.get(model, ())])
 
     def first_jump(self) -> Candidate | None:
         """The same, if it may start before the first in order."""
@@ -131,8 +97,7 @@ def attach(situation: Situation) -> Choice | None:
     view = situation.view
     waiting = view.bypass[QueueKind.ATTACH]
     free = {each.name: each for each in view.backends if each.continues and each.short_of is None}
-    queues = [queue for queue in waiting if queue.backend in free]
-    first = _first(view, queues) if queues else None
+    first = _first(view, [queue for queue in waiting if queue.backend in free])
     if first is None:
         return None
     return Choice(first.queue, first.queued, free[first.queue.backend or ""], Reason.ATTACH, jumps=False)
@@ -257,7 +222,7 @@ def _first_of_tier(view: BackendSet, rank: int) -> Candidate | None:
 def _first(view: BackendSet, queues: Collection[RequestQueue]) -> Candidate | None:
     """The first in order of those that may start a run."""
     queues = view.open(queues)
-    highest = min(map(_rank, queues), default=0)
+    highest = min((queue.rank for queue in queues), default=0)
     firsts = [
         Candidate(queue, head)
         for queue in queues

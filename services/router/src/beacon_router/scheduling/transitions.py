@@ -1,8 +1,28 @@
-"""Starts and ends of runs on the state, for the live scheduler and for forecasts."""
+"""Which backend set is served next, and what starts and ends of runs change: live and in forecasts."""
 
+from collections.abc import Sequence
+from math import inf
+from operator import attrgetter
+
+from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.backend_state import RunningRequest
+from beacon_router.scheduling.decisions import Reason
 from beacon_router.scheduling.fair_share import FairShares
-from beacon_router.scheduling.policy import Choice, record
+from beacon_router.scheduling.policy import Choice, choose
+from beacon_router.scheduling.request_queue import QueueKind
+
+_served_at = attrgetter("served_at")
+
+
+def choose_among(sets: Sequence[BackendSet], now: float) -> Choice | None:
+    """The choice of the backend set that has gone longest without a dispatch, of those that have one."""
+    for view in sets:
+        view.wake_at = inf
+    for view in sorted([each for each in sets if each.queues and each.active], key=_served_at):
+        choice = choose(view, now)
+        if choice is not None:
+            return choice
+    return None
 
 
 def start(now: float, choice: Choice, number: int, shares: FairShares) -> RunningRequest:
@@ -27,3 +47,16 @@ def end(now: float, run: RunningRequest) -> None:
     run.backend.vacate(now, run)
     for limit in run.limits:
         limit.used -= 1
+
+
+def record(view: BackendSet, choice: Choice) -> None:
+    """The choice is carried out: count what the limits of the rules are about."""
+    if choice.queue.kind is QueueKind.ATTACH:
+        return
+    if choice.queue.kind is not QueueKind.MAIN:
+        view.bypass_run += 1
+        return
+    view.bypass_run = 0
+    view.batch = view.batch + 1 if choice.jumps else 0
+    if choice.reason is Reason.STARVATION:
+        view.stride.take(choice.queue.rank)

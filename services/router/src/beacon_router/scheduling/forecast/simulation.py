@@ -12,8 +12,9 @@ from beacon_router.scheduling.decisions import Health, Request, RequestId
 from beacon_router.scheduling.domains import Arrival, CompetitionDomain
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.forecast.fork import ForkedDomain
-from beacon_router.scheduling.policy import Choice, choose_among
+from beacon_router.scheduling.policy import Choice
 from beacon_router.scheduling.request_queue import QueuedRequest
+from beacon_router.scheduling.transitions import choose_among
 
 MAX_DISPATCHES = 500
 """A simulation ends after so many; later starts are expected at the same pace."""
