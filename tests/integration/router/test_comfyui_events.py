@@ -15,7 +15,7 @@ from beacon_config.workflows import WorkflowConfig
 from beacon_contracts.inference import RunProgress
 from beacon_lifecycle import SystemClock
 from beacon_router.backends import BackendClient
-from beacon_router.backends.comfyui_events import MAX_MESSAGE_BYTES, ComfyEvents
+from beacon_router.backends.dialects.comfyui_events import MAX_MESSAGE_BYTES, ComfyEvents
 from beacon_router.backends.progress import MAX_PREVIEW_LENGTH
 from beacon_router.backends.wire import AccessCheck, BackendWire
 from tests.fixtures.waiting import until

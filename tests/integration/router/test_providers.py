@@ -18,8 +18,8 @@ from beacon_contracts.inference import RunProgress
 from beacon_files import open_store
 from beacon_lifecycle import Clock, SystemClock
 from beacon_router.backends import BackendClient, BackendError, BackendResult
+from beacon_router.backends.dialects.polling import PollingApi
 from beacon_router.backends.output_urls import OutputUrls
-from beacon_router.backends.polling import PollingApi
 from beacon_router.backends.registry import headers_of
 from beacon_router.backends.remote_backend import CallTimeouts, RemoteBackend
 from beacon_router.backends.wire import AccessCheck, BackendWire, FileRules

@@ -7,7 +7,7 @@ import pytest
 from yarl import URL
 
 from beacon_router.backends import BackendError
-from beacon_router.backends.openai import OpenAiDialect
+from beacon_router.backends.dialects.openai import OpenAiDialect
 from beacon_router.backends.types import WireResponse
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}

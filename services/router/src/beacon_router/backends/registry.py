@@ -13,14 +13,14 @@ from beacon_config.workflows import WorkflowConfig
 from beacon_files import FileStore
 from beacon_lifecycle import Clock
 from beacon_router.backends.client import BackendClient, BackendTransport
-from beacon_router.backends.comfyui import ComfyApi
-from beacon_router.backends.execute import ExecuteDialect
+from beacon_router.backends.dialects.comfyui import ComfyApi
+from beacon_router.backends.dialects.execute import ExecuteDialect
+from beacon_router.backends.dialects.http_mapping import HttpDialect
+from beacon_router.backends.dialects.modal import ModalDialect, spawned_modal
+from beacon_router.backends.dialects.openai import OpenAiDialect
+from beacon_router.backends.dialects.polling import PollingApi
 from beacon_router.backends.http_backend import DialectAdapter, HttpBackend
-from beacon_router.backends.http_mapping import HttpDialect
-from beacon_router.backends.modal import ModalDialect, spawned_modal
-from beacon_router.backends.openai import OpenAiDialect
 from beacon_router.backends.output_urls import OutputUrls
-from beacon_router.backends.polling import PollingApi
 from beacon_router.backends.remote_backend import RemoteApi, RemoteBackend
 from beacon_router.backends.types import Backend
 from beacon_router.backends.wire import AccessCheck, BackendWire, FileRules

@@ -14,7 +14,7 @@ from beacon_config.workflows import WorkflowConfig
 from beacon_contracts.files import InputFile
 from beacon_lifecycle import Clock
 from beacon_router.backends.answer_reader import AnswerReader
-from beacon_router.backends.comfyui_events import ComfyEvents
+from beacon_router.backends.dialects.comfyui_events import ComfyEvents
 from beacon_router.backends.errors import bad_payload, unusable_input
 from beacon_router.backends.http_backend import json_object
 from beacon_router.backends.input_files import PlacedCall, plain_form, reference_of

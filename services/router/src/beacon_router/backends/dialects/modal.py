@@ -10,10 +10,10 @@ import orjson
 from yarl import URL
 
 from beacon_config.mappings import PollingMapping, ProgressMapping
+from beacon_router.backends.dialects.polling import PollingApi
 from beacon_router.backends.errors import bad_payload, reported_error
 from beacon_router.backends.http_backend import json_object, timed_result
 from beacon_router.backends.input_files import plain_form
-from beacon_router.backends.polling import PollingApi
 from beacon_router.backends.progress import ProgressExpressions
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 from beacon_router.backends.wire import BackendWire
