@@ -34,12 +34,23 @@ SHORT_DELAYS = {
     "breaker_failures = 5": "breaker_failures = 1000",
     "lease_s = 10\nheartbeat_s = 2.5": "lease_s = 4\nheartbeat_s = 1",
 }
+# A model whose form is made from its schema.
+INPUT_SCHEMA = """\
+[models.image_gen]
+input_schema = { type = "object", required = ["prompt"], properties = { \
+prompt = { type = "string" }, \
+steps = { type = "integer", minimum = 1, maximum = 50, default = 20 }, \
+style = { enum = ["photo", "drawing"], description = "How it looks" }, \
+tiled = { type = "boolean" }, \
+photo = { type = "object", properties = { file = { type = "string" } }, contentMediaType = "image/*" } } }
+"""
 
 
 @pytest.fixture(scope="module")
 def stack(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """The whole system with short delays; not started where Chromium is missing."""
-    config = changed_config(tmp_path_factory.mktemp("config"), SHORT_DELAYS)
+    changes = {**SHORT_DELAYS, "[models.image_gen]\n": INPUT_SCHEMA}
+    config = changed_config(tmp_path_factory.mktemp("config"), changes)
     with running_stack(BEACON_CONFIG=str(config)) as running:
         yield running
 

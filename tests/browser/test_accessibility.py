@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -10,6 +11,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.browser.portal_page import PortalPage
 from tests.browser.stack_admin import StackAdmin
+from tests.browser.test_files import picture
 from tests.fixtures.stack import RunningStack
 
 pytestmark = pytest.mark.stack
@@ -61,6 +63,9 @@ def jobs(stack: RunningStack) -> Iterator[dict[str, str]]:
             "pipeline": admin.submit(key, pipeline("full_pipeline")),
             "image": admin.submit(key, generation("flux")),
             "sound": admin.submit(key, generation("music")),
+            "images": admin.submit(
+                key, {**matrix, "name": "images", "models": ["flux"], "regions": ["US", "EU"]}
+            ),
         }
         admin.control("POST", "faults", {"kind": "error", "status": 500, "model": "sdxl"})
         found["failed"] = admin.submit(key, generation("sdxl"))
@@ -81,8 +86,13 @@ def check_access(page: Page) -> None:
 
 
 def check(page: Page) -> None:
-    """The heading has the focus, axe reports nothing in either theme, and no page scrolls sideways."""
+    """The heading has the focus, and the page is accessible in all views."""
     expect(page.get_by_role("heading", level=1)).to_be_focused()
+    check_views(page)
+
+
+def check_views(page: Page) -> None:
+    """Axe reports nothing in either theme, and no page scrolls sideways."""
     for theme, size in VIEWS:
         page.emulate_media(color_scheme=theme)
         page.set_viewport_size(size)
@@ -131,6 +141,35 @@ def test_dialogs_and_menus_are_accessible(
             check_access(page)
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_images_and_the_forms_with_files_are_accessible(
+    portal: PortalPage, jobs: dict[str, str], stack: RunningStack, tmp_path: Path
+) -> None:
+    page = portal.page
+    photo = picture(tmp_path, "photo.png", 1)
+    portal.sign_in(stack.credentials.admin_key)
+    portal.open(f"/jobs/{jobs['images']}")
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    expect(page.locator(".cell .thumbnail")).to_have_count(2)
+    check(page)
+    page.get_by_role("button", name="Enlarge q1 · flux · US").click()
+    expect(page.get_by_role("dialog").get_by_role("img")).to_be_visible()
+    check_views(page)
+    page.keyboard.press("Escape")
+    portal.go("Files")
+    page.get_by_label("Upload files").set_input_files([photo])
+    expect(page.get_by_role("row", name="photo.png")).to_be_visible()
+    check_views(page)
+    portal.go("Submit")
+    page.get_by_label("Generation").check(force=True)
+    for model in ("music", "image_gen"):
+        page.get_by_label("Model", exact=True).select_option(model)
+        check_views(page)
+    page.get_by_label("Model", exact=True).select_option("flux")
+    page.get_by_label("File (optional)", exact=True).set_input_files(photo)
+    expect(page.get_by_text("photo.png ·")).to_be_visible()
+    check_views(page)
 
 
 @pytest.mark.parametrize(("theme", "other"), [("light", "Dark"), ("dark", "Light")])
