@@ -149,7 +149,7 @@ async def failed(backend: RemoteBackend, observed: Observed | None = None) -> Ba
 
 @STAGES
 async def test_a_hang_ends_at_each_stage(stage: str, client: BackendClient, monkeypatch: Any) -> None:
-    monkeypatch.setattr("beacon_router.backends.remote_backend.POLL_PATIENCE_S", 0.0)
+    monkeypatch.setattr("beacon_router.backends.remote_backend.FAILING_POLLS_TIMEOUT_S", 0.0)
     async with provider({stage: None}) as server:
         error = await failed(backend_at(server.url, client))
 
@@ -172,7 +172,7 @@ async def test_a_page_in_place_of_json_names_the_cause(stage: str, client: Backe
 async def test_a_body_that_is_shorter_than_its_length_is_not_a_result(
     stage: str, client: BackendClient, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("beacon_router.backends.remote_backend.POLL_PATIENCE_S", 0.0)
+    monkeypatch.setattr("beacon_router.backends.remote_backend.FAILING_POLLS_TIMEOUT_S", 0.0)
     async with provider({stage: http(ANSWERS[stage], length=9999)}) as server:
         error = await failed(backend_at(server.url, client))
 
@@ -184,7 +184,7 @@ async def test_a_body_that_is_shorter_than_its_length_is_not_a_result(
 async def test_an_endless_answer_fails_in_bounded_memory(
     part: str, stage: str, client: BackendClient, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("beacon_router.backends.remote_backend.POLL_PATIENCE_S", 0.0)
+    monkeypatch.setattr("beacon_router.backends.remote_backend.FAILING_POLLS_TIMEOUT_S", 0.0)
     endless = repeating(*ENDLESS[ENDLESS_NAMES.index(part)])
     lines = list(ANSWERS)[: list(ANSWERS).index(stage)]
 
@@ -222,7 +222,7 @@ async def test_only_runs_in_the_memory_of_a_server_die_with_it(
     durable: bool, client: BackendClient, monkeypatch: Any
 ) -> None:
     """ComfyUI keeps its queue in memory: the next attempt may run on another instance."""
-    for limit in ("POLL_PATIENCE_S", "LOST_AFTER_S"):
+    for limit in ("FAILING_POLLS_TIMEOUT_S", "LOST_AFTER_S"):
         monkeypatch.setattr(f"beacon_router.backends.remote_backend.{limit}", 0.0)
     async with provider({}) as server:
         url = server.url

@@ -12,7 +12,7 @@ from beacon_lifecycle.clock import Clock
 log = structlog.get_logger(__name__)
 
 # Beyond this the longest backoff is reached anyway, and the power would outgrow a float one day.
-_MOST_DOUBLINGS = 30
+_MAX_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Loop:
         return result.more
 
     def _backoff_s(self) -> float:
-        doublings = min(self._failures, _MOST_DOUBLINGS)
+        doublings = min(self._failures, _MAX_DOUBLINGS)
         return min(self._interval_s * 2.0**doublings, self._max_backoff_s)
 
 

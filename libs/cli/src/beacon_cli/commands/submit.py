@@ -154,7 +154,7 @@ def _submit_one(job: dict[str, Any], files: Attachments, key: str | None, *, wat
     if watch:
         follow(accepted.job_id)
         return
-    print_result(accepted, facts(_told(accepted)))
+    print_result(accepted, facts(_summary(accepted)))
 
 
 def _submit_all(jobs: list[dict[str, Any]], key: str | None) -> None:
@@ -165,7 +165,7 @@ def _submit_all(jobs: list[dict[str, Any]], key: str | None) -> None:
     )
 
 
-def _told(accepted: JobAccepted) -> list[tuple[str, object]]:
+def _summary(accepted: JobAccepted) -> list[tuple[str, object]]:
     return [
         ("job", accepted.job_id),
         ("status", accepted.status),

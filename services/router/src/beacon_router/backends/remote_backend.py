@@ -34,13 +34,13 @@ log = structlog.get_logger(__name__)
 
 FIRST_POLL_S, MAX_POLL_S, POLL_GROWTH = 0.2, 5.0, 1.4
 MAX_RETRY_AFTER_S = 60.0
-POLL_PATIENCE_S = 300.0
+FAILING_POLLS_TIMEOUT_S = 300.0
 """How long polls may fail before the attempt fails."""
 LOST_AFTER_S = 30.0
 """Runs in the memory of a server are lost when none has been listening for so long."""
-UNREADABLE_POLLS = 3
+MAX_UNREADABLE_POLLS = 3
 """How many answers in a row may be unreadable before the attempt fails."""
-UNKNOWN_POLLS = 3
+MAX_UNKNOWN_POLLS = 3
 """A run that was submitted just now may be unknown for so many polls."""
 _NOT_SENT = frozenset({"backend_unreachable", "tls_failed", "dns_failed"})
 
@@ -209,7 +209,7 @@ class RemoteBackend:
     async def _follow(self, run_id: str, observer: RunObserver, changed: asyncio.Event) -> None:
         """Until the run has completed; any other end raises."""
         polls = _Polls(self._clock)
-        unknown_left = 0 if observer.run_id else UNKNOWN_POLLS
+        unknown_left = 0 if observer.run_id else MAX_UNKNOWN_POLLS
         if not observer.run_id:
             await self._pause(polls.next_delay_s(None), changed)
         while True:
@@ -252,8 +252,8 @@ class RemoteBackend:
             polls.succeeded()
             return status
         is_lost = failure.code == "backend_unreachable" and not self._api.durable
-        patience_s = LOST_AFTER_S if is_lost else POLL_PATIENCE_S
-        if failure.fault is not None or polls.failed(failure, patience_s):
+        timeout_s = LOST_AFTER_S if is_lost else FAILING_POLLS_TIMEOUT_S
+        if failure.fault is not None or polls.failed(failure, timeout_s):
             failure.remote_alive = failure.retryable and not is_lost
             if not failure.remote_alive:
                 await self._try_cancel(run_id, observer)
@@ -327,13 +327,13 @@ class _Polls:
         self._failing_since = self._retry_after_s = None
         self._unreadable = 0
 
-    def failed(self, error: BackendError, patience_s: float) -> bool:
+    def failed(self, error: BackendError, timeout_s: float) -> bool:
         """True: they have failed for too long."""
         now = self._clock.now()
         self._failing_since = self._failing_since if self._failing_since is not None else now
         self._retry_after_s = error.retry_after_s
         self._unreadable += error.code == "bad_payload"
-        return self._unreadable == UNREADABLE_POLLS or now - self._failing_since >= patience_s
+        return self._unreadable == MAX_UNREADABLE_POLLS or now - self._failing_since >= timeout_s
 
     def next_delay_s(self, status: RemoteStatus | None) -> float:
         asked_s = self._retry_after_s if status is None else status.retry_after_s

@@ -64,7 +64,7 @@ class InferenceEvents:
 
     async def _pass_on(self, sink: StreamSink) -> None:
         """What the backend sends, and states until it begins."""
-        with _Alarm(sink.wake):
+        with _StateTimer(sink.wake):
             while (piece := await sink.read()) is not None:
                 if piece:
                     await self._write(_data(piece))
@@ -78,7 +78,7 @@ class InferenceEvents:
         return b"event: %s\ndata: %s\n\n" % (event, self._answers.render(self._inference, response=False))
 
 
-class _Alarm:
+class _StateTimer:
     """Calls back whenever a state is due: one timer for many waits."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
@@ -87,12 +87,12 @@ class _Alarm:
         self._timer: asyncio.TimerHandle
 
     def __enter__(self) -> None:
-        self._timer = self._loop.call_at(next_state_at(self._loop.time()), self._ring)
+        self._timer = self._loop.call_at(next_state_at(self._loop.time()), self._fire)
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._callback()
         self.__enter__()
 

@@ -1,1 +1,1 @@
-"""The truth: every statement against Postgres, and the transactions around them."""
+"""The source of record: every statement against Postgres, and the transactions around them."""
