@@ -22,7 +22,7 @@ from beacon_router.scheduling import (
     exclusive_limit,
     model_limit,
 )
-from beacon_router.scheduling.durations import BackendDurations, Durations
+from beacon_router.scheduling.durations import Average, BackendDurations, Durations
 
 SetKey = tuple[str, frozenset[str]]
 
@@ -72,6 +72,7 @@ class Machine:
     in_line: int | None = None
     """Its place among those with a slot, since when it has had one or last started a run; None without."""
     runs: dict[RequestId, Running] = field(default_factory=dict)
+    room_waits: Average = field(default_factory=lambda: Average(1.0))
 
     @property
     def backend_set(self) -> SetKey:
@@ -224,7 +225,10 @@ class ReferenceState:
         if machine.probe == request:
             machine.probe = None
         if load_s is not None and run.needs_load:
-            machine.loads_s.add(run.request.model, max(0.0, load_s - (run.room_at - run.started)))
+            room_s = run.room_at - run.started
+            if room_s > machine.loads_s.of(run.request.model):
+                machine.room_waits.add(float(load_s >= room_s))
+            machine.loads_s.add(run.request.model, load_s - room_s if load_s >= room_s else load_s)
         if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
             took_s = now - run.began if run_s is None else run_s
             machine.runs_s.add(run.request.model, took_s, run.request.size)
@@ -259,7 +263,7 @@ class ReferenceState:
             for other in others
         )
         excess = len(others) - machine.spec.loaded_models
-        return now if excess < 0 else last_ends[excess]
+        return now if excess < 0 else now + machine.room_waits.value * (last_ends[excess] - now)
 
     @staticmethod
     def _without_room(machine: Machine) -> list[Running]:

@@ -401,6 +401,23 @@ def test_the_wait_for_room_is_no_part_of_the_load_time() -> None:
     assert backend.loads_s.of("b") == pytest.approx((2.0 + 3.0) / 2)
 
 
+def test_a_backend_whose_loads_do_not_wait_for_room_is_learned() -> None:
+    """One address in front of several GPUs: a load takes less than the other run was in its way."""
+    backend_spec = BackendSpec("two-slots", "US", frozenset({"a", "b"}), slots=2)
+    scheduler = Scheduler(Topology((RegionSpec("US"),), (backend_spec,), MODELS))
+    for number in range(20):
+        now, slow, other = 100.0 * number, RequestId(f"slow {number}"), RequestId(f"other {number}")
+        for name, model in ((slow, "a"), (other, "b")):
+            scheduler.submit(now, Request(name, model, "US", 4))
+            scheduler.next(now)
+        scheduler.finished(now + 30.0, slow, Outcome.COMPLETED)
+        scheduler.finished(now + 40.0, other, Outcome.COMPLETED, load_s=2.0, run_s=38.0)
+
+    (backend,) = scheduler._state.backends.values()
+    assert backend.room_waits.value < 0.5
+    assert backend.loads_s.of("b") == pytest.approx(2.0, rel=0.3)
+
+
 def test_a_late_run_is_not_expected_to_have_ended() -> None:
     """A long simulation is kept while little changes, but no longer than waits need it."""
     scheduler = _scheduler()

@@ -74,7 +74,10 @@ def simulate(
             [
                 ("requests", f"{report.requests:,} in {seconds(report.duration_s)}"),
                 ("model loads", f"{report.loads:,}"),
-                ("slots in use", f"{report.run_share:.0%} runs, {report.load_share:.0%} until the model was loaded"),
+                (
+                    "slots in use",
+                    f"{report.run_share:.0%} runs, {report.load_share:.0%} until the model was loaded",
+                ),
             ]
         ),
         "",

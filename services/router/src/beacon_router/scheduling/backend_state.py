@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from beacon_router.scheduling.decisions import Health, Outcome, Request, RequestId
-from beacon_router.scheduling.durations import BackendDurations, Durations
+from beacon_router.scheduling.durations import Average, BackendDurations, Durations
 from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.topology import BackendSpec
 
@@ -102,6 +102,7 @@ class BackendState:
         "name",
         "probe",
         "region",
+        "room_waits",
         "runs",
         "runs_s",
         "slot_tokens",
@@ -123,6 +124,8 @@ class BackendState:
         self.slot_tokens = limits[-1] if spec.shared else None
         self.loads_s = BackendDurations(durations.loads)
         self.runs_s = BackendDurations(durations.runs)
+        self.room_waits = Average(1.0)
+        """The share of its loads that wait for runs of other models: none with a GPU for each run."""
         self.health = Health.CLOSED
         self.probe: RequestId | None = None
         self.runs: dict[RequestId, RunningRequest] = {}
@@ -137,6 +140,7 @@ class BackendState:
         copy.spec, copy.name, copy.slots, copy.backend_set = self.spec, self.name, self.slots, backend_set
         copy.limits, copy.slot_tokens = limits, limits[-1] if self.spec.shared else None
         copy.region, copy.loads_s, copy.runs_s = backend_set.region, self.loads_s, self.runs_s
+        copy.room_waits = self.room_waits
         copy.health, copy.probe, copy.runs = self.health, self.probe, {}
         copy.loaded, copy.used_at = self.loaded.copy(), self.used_at
         return copy
@@ -166,7 +170,16 @@ class BackendState:
             if run.request.model != model:
                 in_use[run.request.model] = max(end, in_use.get(run.request.model, now))
         excess = len(in_use) - self.spec.loaded_models
-        return now if excess < 0 else sorted(in_use.values())[excess]
+        return now if excess < 0 else now + self.room_waits.value * (sorted(in_use.values())[excess] - now)
+
+    def learn_load(self, run: RunningRequest, load_s: float) -> None:
+        """A run started so long after it got its slot. A load that took less than its wait for room did not
+        wait."""
+        model, room_s = run.request.model, run.room_at - run.started
+        waited = load_s >= room_s
+        if room_s > self.loads_s.of(model):
+            self.room_waits.add(float(waited))
+        self.loads_s.add(model, load_s - room_s if waited else load_s)
 
     def likely_ends(self, now: float) -> dict[RunningRequest, float]:
         """When its runs end, as far as is known now."""
@@ -226,6 +239,7 @@ class BackendState:
         self.health, self.probe, self.used_at = source.health, source.probe, source.used_at
         self.loads_s = source.loads_s.on(self.loads_s.shared)
         self.runs_s = source.runs_s.on(self.runs_s.shared)
+        self.room_waits = source.room_waits
         for model in source.loaded[-self.spec.loaded_models :]:
             self.loaded.append(model)
             self.region.holders[model][self] = None

@@ -103,7 +103,7 @@ class Scheduler:
             raise UnknownRequestError(f"{request} does not run")
         backend, model = run.backend, run.request.model
         if load_s is not None and run.needs_load:
-            backend.loads_s.add(model, max(0.0, load_s - (run.room_at - run.started)))
+            backend.learn_load(run, load_s)
         if run_s is None and not run.loading:
             run_s = now - run.began
         if run_s is not None and outcome is Outcome.COMPLETED:
