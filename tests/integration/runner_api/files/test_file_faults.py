@@ -25,9 +25,9 @@ from beacon_runner.domain.users import Principal
 from beacon_runner.maintenance.file_cleanup import ORPHAN_AGE, OWNER_OBJECT, FileCleanup
 from beacon_runner.postgres import claims as claims_module
 from beacon_runner.postgres.files import PostgresFiles, add_outputs
+from tests.integration.runner_api.files.test_files import objects
+from tests.integration.runner_api.files.test_job_files import delete_jobs, made, naming, report_with, used
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller
-from tests.integration.runner_api.test_files import objects
-from tests.integration.runner_api.test_job_files import delete_jobs, made, naming, report_with, used
 
 KILL = "SELECT pg_terminate_backend(pg_backend_pid())"
 OTHER_SECRET = "UPDATE secrets SET value = sha256(value)"

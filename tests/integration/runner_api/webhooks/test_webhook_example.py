@@ -17,7 +17,7 @@ from beacon_runner.webhook_client import WebhookClient
 from tests.fixtures.waiting import eventually
 from tests.fixtures.webhook_receiver import LOOPBACK
 
-EXAMPLE = Path(__file__).parents[3] / "docs/examples/webhook_receiver.py"
+EXAMPLE = Path(__file__).parents[4] / "docs/examples/webhook_receiver.py"
 SECRET, WRONG = new_secret(b"x" * 32), new_secret(b"y" * 32)
 
 

@@ -27,8 +27,8 @@ from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.worker.executor import request_of
 from beacon_runner.worker.run import JobRun, build_run
+from tests.integration.runner_api.files.test_files import PNG, SMALL, UNKNOWN, objects, upload
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
-from tests.integration.runner_api.test_files import PNG, SMALL, UNKNOWN, objects, upload
 from tests.integration.runner_store.harness import POLICY
 
 IMAGE_TO_IMAGE = {"kind": "generation", "model": "flux", "region": "US"}

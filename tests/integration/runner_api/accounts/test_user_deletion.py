@@ -12,10 +12,10 @@ from beacon_runner.maintenance.file_cleanup import FileCleanup
 from beacon_runner.postgres.files import PostgresFiles
 from beacon_runner.postgres.usage import PostgresUsage
 from tests.fixtures.webhook_receiver import LOOPBACK
+from tests.integration.runner_api.accounts.test_usage import PERIOD
 from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller, api_harness
+from tests.integration.runner_api.operators.test_operations_on_jobs import failed, finish, runner
 from tests.integration.runner_api.resources import SECRET, resources
-from tests.integration.runner_api.test_operations_on_jobs import failed, finish, runner
-from tests.integration.runner_api.test_usage import PERIOD
 from tests.integration.runner_store.harness import new_job
 
 USED = """

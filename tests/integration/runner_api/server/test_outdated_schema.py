@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from beacon_runner.migrations import head, migrate
+from tests.integration.runner_api.accounts.test_auth import operations_with_key
 from tests.integration.runner_api.harness import GENERATION, api_harness
-from tests.integration.runner_api.test_auth import operations_with_key
 
 JOB = "job_" + "0" * 26
 MAKE_OUTDATED = """
