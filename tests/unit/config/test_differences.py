@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from beacon_config import parse_document
 from beacon_config.differences import Difference, differences, restart_needed
 from beacon_config.secrets import literal_secrets
@@ -55,6 +57,17 @@ def test_secrets_in_clear_text_are_found() -> None:
     }
     found = [key for key, _ in literal_secrets({"backends": {"gpu": gpu, "other": GPU}})]
     assert found == ["backends.gpu.headers.X-Token", "backends.gpu.basic_auth", "backends.gpu.proxy"]
+
+
+@pytest.mark.parametrize("start", ["http://", "http:///", "http:/", "http:", "http:/\\", " HTTP://"])
+@pytest.mark.parametrize("key", ["url", "health_url", "proxy"])
+def test_a_login_in_an_address_is_found_as_the_client_reads_it(key: str, start: str) -> None:
+    assert literal_secrets({"backends": {"gpu": {**GPU, key: f"{start}user:password@gpu:8080/v1"}}})
+
+
+def test_a_key_without_a_value_is_no_secret() -> None:
+    gpu = {**GPU, "basic_auth": None, "proxy": None, "health_url": None}
+    assert literal_secrets({"backends": {"gpu": gpu}}) == []
 
 
 def test_names_of_variables_and_a_proxy_without_a_password_are_no_secrets() -> None:

@@ -52,9 +52,15 @@ class GroupConfig(Section):
     )
 
 
+def _variable(name: str) -> str:
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError("is not the name of an environment variable")  # but maybe a key: it is not shown
+    return name
+
+
 def _env_or_text(value: str) -> str:
-    if value.startswith(ENV) and not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", value.removeprefix(ENV)):
-        raise ValueError(f"{value.removeprefix(ENV)!r} is not the name of an environment variable")
+    if value.startswith(ENV):
+        _variable(value.removeprefix(ENV))
     return value
 
 
@@ -110,7 +116,7 @@ class BackendConfig(Section):
         description="Asked by the health checks; below 500 is healthy. After a 403, asked with the "
         "credentials, except with dialect openai. Default: /healthz of its server",
     )
-    api_key_env: str | None = Field(
+    api_key_env: Annotated[str, AfterValidator(_variable)] | None = Field(
         default=None,
         description="The variable with its key, sent as `Authorization: Bearer`; with preset fal as "
         "`Authorization: Key`",
