@@ -16,7 +16,7 @@ async def test_a_drained_backend_ends_its_runs_and_gets_no_more(operator: Operat
     await operator.running(LLAMA, 1)
     await operator.change("POST", "/admin/backends/us-1/drain")
     second = await operator.submit(LLAMA)
-    assert "us-1 starts nothing until it is resumed" in await operator.waits_for(second)
+    assert "us-1 is drained or has 0 slots" in await operator.waits_for(second)
     assert (await operator.backend("us-1"))["state"] == "draining"
     await operator.release()
     assert (await operator.ended(first))["status"] == "completed"

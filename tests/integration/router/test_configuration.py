@@ -99,7 +99,7 @@ async def test_a_drained_backend_ends_its_run_and_starts_none(
         await router.ask("waits", region="US", failover="pinned", prefer="respond-async")
         waiting = await router.look("waits")
         assert waiting.state is InferenceState.QUEUED
-        assert waiting.waiting_for == "us-1 starts nothing until it is resumed in US"
+        assert waiting.waiting_for == "us-1 is drained or has 0 slots in US"
         assert (await router.look("busy")).state is InferenceState.RUNNING
         await router.cancel("busy")
         assert (await router.look("waits")).state is InferenceState.QUEUED

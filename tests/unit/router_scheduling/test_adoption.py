@@ -144,7 +144,7 @@ def test_a_drained_backend_ends_its_runs_and_starts_none() -> None:
     scheduler.adopt(changed(us=replace(BASE.backends[0], drain=True)), Policy())
     scheduler.finished(1.0, RequestId("r1"), Outcome.COMPLETED)
     assert started(scheduler, 1.0) == []
-    assert str(scheduler.why(1.0, RequestId("r2"))) == "us starts nothing until it is resumed in US"
+    assert str(scheduler.why(1.0, RequestId("r2"))) == "us is drained or has 0 slots in US"
     scheduler.adopt(BASE, Policy())
     assert started(scheduler, 2.0) == [("r2", "us")]
 

@@ -144,7 +144,7 @@ _CAUSES = {
     Holdup.WARM_WAIT: "waits for {named} with its model loaded rather than for a load",
     Holdup.RETRY_ELSEWHERE: "waits for a slot in another region after it failed",
     Holdup.BREAKER_OPEN: "the breaker of {named} is open",
-    Holdup.DRAINED: "{named} starts nothing until it is resumed",
+    Holdup.DRAINED: "{named} is drained or has 0 slots",
     Holdup.PAUSED: "the model is paused",
     Holdup.NO_BACKEND: "no backend can serve it",
 }
