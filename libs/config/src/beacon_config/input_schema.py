@@ -29,6 +29,8 @@ def _usable_schema(schema: dict[str, Any]) -> dict[str, Any]:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"is not a JSON Schema: {error.json_path}: {error.message[:200]}") from error
+    except RecursionError as error:
+        raise ValueError("is nested too deep") from error
     _check_references(schema)
     try:
         Draft202012Validator(schema).is_valid({})

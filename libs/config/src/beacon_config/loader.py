@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
 from beacon_config.errors import explain
@@ -46,6 +47,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def parse_document(document: Mapping[str, Any], environ: Mapping[str, str]) -> BeaconConfig:
     """The validated configuration, with backend addresses from `environ` where set."""
+    _check_storable(document)
     data = dict(document)
     replaced = _override_backend_urls(data, environ)
     try:
@@ -54,6 +56,15 @@ def parse_document(document: Mapping[str, Any], environ: Mapping[str, str]) -> B
         problems = explain(error, replaced)
         lines = (f"{key}: {reason}" if key else reason for key, reason in problems)
         raise ConfigError("\n".join(lines), problems) from error
+
+
+def _check_storable(document: Mapping[str, Any]) -> None:
+    """Free parts, such as schemas and workflows, may have what JSON text in UTF-8 does not."""
+    try:
+        orjson.dumps(document, default=str)
+    except (TypeError, RecursionError) as error:
+        reason = f"cannot be stored as JSON: {error}"
+        raise ConfigError(reason, [("", reason)]) from error
 
 
 def _resolve_files(data: dict[str, Any], folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The live configuration: revisions, validation, stranded work, and what the API does after a change."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -94,6 +95,24 @@ async def test_each_wrong_key_is_named(admin: Caller) -> None:
         "backends.eu-1.headers.X-Key",
     }
     assert "secret" not in str(refused).replace("secret in clear text", "")
+
+
+@pytest.mark.parametrize(
+    "free",
+    [
+        {"description": "\ud800"},
+        {"maximum": 10**40},
+        {"const": json.loads('{"a":' * 300 + "1" + "}" * 300)},
+        json.loads('{"items":' * 200 + "{}" + "}" * 200),
+    ],
+    ids=["surrogate", "large number", "deep value", "deep schema"],
+)
+async def test_what_cannot_be_stored_is_refused(admin: Caller, free: dict[str, Any]) -> None:
+    document = read_document(CONFIG_FILE)
+    document["models"]["flux"]["input_schema"] = free
+    body, headers = json.dumps(document), {"if-match": '"1"', "content-type": "application/json"}
+    answer = await admin.http.put(CONFIG, content=body, headers=headers)
+    assert answer.status_code == 422, answer.text
 
 
 async def test_a_dry_run_shows_the_differences_and_changes_nothing(admin: Caller) -> None:
