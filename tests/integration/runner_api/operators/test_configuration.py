@@ -235,6 +235,13 @@ async def test_simulated_backends_come_from_the_file_of_make_up_only(admin: Call
     assert refused["errors"][0]["field"] == "backends.us-2.simulated"
 
 
+async def test_a_rollback_restores_a_simulated_backend(admin: Caller) -> None:
+    await admin.http.delete("/admin/backends/asia-1")
+    change = await admin.post(f"{CONFIG}/rollback", {"revision": 1})
+    assert change["applied"]
+    assert (await admin.get(CONFIG))["document"]["backends"]["asia-1"]["simulated"] is True
+
+
 async def test_a_paused_model_is_paused_in_the_document(admin: Caller) -> None:
     await admin.post("/admin/models/flux/pause")
     assert (await admin.get(CONFIG))["document"]["models"]["flux"]["paused"] is True

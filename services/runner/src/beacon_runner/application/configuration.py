@@ -98,7 +98,7 @@ class ConfigService:
     ) -> ConfigChange | None:
         """None: another revision was stored meanwhile."""
         before = parse_document(newest.document, {})
-        after = _checked(document, before, simulates=request.simulates)
+        after = _checked(document, simulated=None if request.simulates else await self._simulated(before))
         changes = differences(before, after)
         stranded = await self._stranded(before, after)
         change = ConfigChange(
@@ -126,6 +126,13 @@ class ConfigService:
         self._on_change()
         return change.model_copy(update={"revision": revision, "applied": True})
 
+    async def _simulated(self, before: BeaconConfig) -> set[str]:
+        """The simulated backends that there are, and those that `make up` has started from its file."""
+        file = await self._store.newest_of_file()
+        names = {name for name, backend in before.backends.items() if backend.simulated}
+        given = {} if file is None else file.document["backends"]
+        return names | {name for name, backend in given.items() if backend.get("simulated")}
+
     async def _stranded(self, before: BeaconConfig, after: BeaconConfig) -> list[StrandedWork]:
         models = less_served_models(before, after)
         found = await self._store.stranded(models, unserved_by(after)) if models else {}
@@ -140,17 +147,17 @@ class ConfigService:
         ]
 
 
-def _checked(document: Mapping[str, Any], before: BeaconConfig, *, simulates: bool) -> BeaconConfig:
-    """The configuration; raises InvalidFieldsError with each wrong key."""
+def _checked(document: Mapping[str, Any], *, simulated: set[str] | None) -> BeaconConfig:
+    """The configuration; raises InvalidFieldsError with each wrong key. `simulated`: the backends that may be
+    simulated; None: all."""
     problems = literal_secrets(document)
     try:
         config = parse_document(document, {})
     except ConfigError as error:
         raise _invalid([*problems, *error.problems]) from error
-    known = {name for name, backend in before.backends.items() if backend.simulated}
-    if not simulates:
-        added = (name for name, backend in config.backends.items() if backend.simulated and name not in known)
-        problems += [(f"backends.{name}.simulated", _SIMULATED) for name in added]
+    if simulated is not None:
+        wanted = (name for name, backend in config.backends.items() if backend.simulated)
+        problems += [(f"backends.{name}.simulated", _SIMULATED) for name in wanted if name not in simulated]
     if problems:
         raise _invalid(problems)
     return config
