@@ -8,7 +8,7 @@ from pydantic import HttpUrl, ValidationError
 from beacon_config.topology import ENV
 
 _VARIABLE = "has a secret in clear text; write `env:NAME`, the name of an environment variable of the router"
-_LOGIN = "has a login in clear text; leave it out, and write `basic_auth = \"env:NAME\"`"
+_LOGIN = "has a login in clear text; leave it out, and write `basic_auth = 'env:NAME'`"
 
 
 def literal_secrets(document: Mapping[str, Any]) -> list[tuple[str, str]]:
