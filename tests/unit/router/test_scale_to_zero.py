@@ -7,7 +7,7 @@ import pytest
 
 from beacon_config import LiveConfig, parse_document
 from beacon_contracts.failures import FailureStage
-from beacon_contracts.inference import InferenceState
+from beacon_contracts.inference import InferenceState, RunProgress
 from beacon_router.backends import BackendError
 from beacon_router.backends.errors import backend_fault
 from beacon_router.http.presenter import InferencePresenter
@@ -90,6 +90,8 @@ async def test_a_probe_is_shown_as_waiting_until_its_backend_reports() -> None:
         assert (view["state"], view["waiting_for"][:9]) == ("queued", "starting:")
         harness.backends["us"].open[0].observer.running()
         assert shown(harness, "a")["state"] == "warming"
+        harness.backends["us"].open[0].observer.progressed(RunProgress(percent=5.0))
+        assert shown(harness, "a")["state"] == "running", "the model is loaded"
         await harness.answer("us")
 
 

@@ -54,13 +54,15 @@ class InferencePresenter:
         return orjson.dumps(document)
 
     def _state(self, run: Run, now: float) -> InferenceState:
-        """A cold run is warming for as long as its model is expected to load; what waits at its provider is
-        queued."""
+        """A cold run is warming for as long as its model is expected to load, or until it reports progress.
+
+        What waits at its provider is queued.
+        """
         if run.waiting or run.probes_start:
             return InferenceState.QUEUED
         model = self._live.current.models.get(run.inference.spec.model)
         load_s = 0.0 if model is None else model.expected_load_s
-        warming = run.cold and now - run.started_at <= load_s
+        warming = run.cold and run.inference.progress is None and now - run.started_at <= load_s
         return InferenceState.WARMING if warming else InferenceState.RUNNING
 
     def _queue_fields(self, inference: Inference, now: float) -> dict[str, Any]:
