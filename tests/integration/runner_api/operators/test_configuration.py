@@ -304,7 +304,8 @@ async def test_users_of_a_removed_tier_get_the_lowest_one(api: ApiHarness, admin
     del document["tiers"]["premium"]
     await put(admin, document, '"1"')
     await api.follow_config()
-    assert (await anna.get("/api/v1/me"))["executions_per_job"] == 100
+    me = await anna.get("/api/v1/me")
+    assert (me["tier"], me["executions_per_job"]) == ("free", 100)
     await anna.submit({**GENERATION, "duration": 5})
 
 

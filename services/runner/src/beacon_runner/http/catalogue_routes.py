@@ -123,7 +123,8 @@ class Catalogue:
     async def me(self, principal: Principal) -> Me:
         """Read from the database each time, because limits and credit change."""
         user = await self.users.get(principal.user)
-        tier = self.config.tiers[self.config.known_tier(user.tier)]
+        name = self.config.known_tier(user.tier)
+        tier = self.config.tiers[name]
         use = await self.submissions.use_of(user.id, Allowance.of(tier))
         priority = tier.job_class
         if self.priorities is not None:
@@ -131,7 +132,7 @@ class Catalogue:
         return Me(
             user_id=encode_id(USER, user.id),
             name=user.name,
-            tier=user.tier,
+            tier=name,
             priority=priority,
             scopes=sorted(principal.scopes),
             credit=user.credit,
