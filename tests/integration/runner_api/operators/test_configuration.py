@@ -79,6 +79,16 @@ async def test_of_concurrent_changes_one_is_stored(admin: Caller) -> None:
     assert sorted(answer.status_code for answer in answers) == [200, 412, 412, 412, 412]
 
 
+async def test_concurrent_edits_are_all_stored(admin: Caller) -> None:
+    names = ["us-1", "us-steps", "eu-1", "asia-1"] * 3
+    edits = (
+        admin.http.patch(f"/admin/backends/{name}", json={"run_timeout_s": 100 + number})
+        for number, name in enumerate(names)
+    )
+    assert {answer.status_code for answer in await asyncio.gather(*edits)} == {200}
+    assert (await admin.get(CONFIG))["revision"] == 1 + len(names)
+
+
 async def test_an_equal_document_makes_no_revision(admin: Caller) -> None:
     change = await put(admin, read_document(CONFIG_FILE), '"1"')
     assert (change["applied"], change["revision"], change["differences"]) == (False, 1, [])

@@ -1,5 +1,6 @@
 """Changes of the configuration: validated, compared with the queued work, stored as a new revision."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from beacon_runner.ports.configuration import ConfigStore
 Document = dict[str, Any]
 Edit = Callable[[Document, BeaconConfig], Document]
 
-EDIT_TRIES = 3
+EDIT_TRIES = 10
 _SIMULATED = "simulated backends are started by `make up`, from its file; restart it with the new file"
 
 
@@ -50,6 +51,7 @@ class ConfigService:
     def __init__(self, store: ConfigStore, on_change: Callable[[], None] = lambda: None) -> None:
         self._store = store
         self._on_change = on_change
+        self._editing = asyncio.Lock()
 
     async def newest(self) -> ConfigRevision:
         newest = await self._store.newest()
@@ -78,14 +80,15 @@ class ConfigService:
         return change
 
     async def edit(self, edit: Edit, request: ChangeRequest) -> ConfigChange:
-        """Change a copy of the newest document; again if another revision was stored meanwhile."""
-        for _ in range(EDIT_TRIES):
-            newest = await self.newest()
-            copy: Document = json.loads(json.dumps(newest.document))
-            changed = edit(copy, parse_document(copy, {}))
-            change = await self._replace(newest, changed, request)
-            if change is not None:
-                return change
+        """Change a copy of the newest document; again if another process stored a revision meanwhile."""
+        async with self._editing:
+            for _ in range(EDIT_TRIES):
+                newest = await self.newest()
+                copy: Document = json.loads(json.dumps(newest.document))
+                changed = edit(copy, parse_document(copy, {}))
+                change = await self._replace(newest, changed, request)
+                if change is not None:
+                    return change
         raise ConfigConflictError((await self.newest()).entry.revision)
 
     async def roll_back(self, revision: int, request: ChangeRequest) -> ConfigChange:
