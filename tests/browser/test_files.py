@@ -167,3 +167,34 @@ def test_a_file_dropped_into_the_form_is_an_input_of_the_job(
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(portal.state()).to_have_text(re.compile("Completed"))
     expect(page.get_by_role("region", name="Input").get_by_role("button", name="Enlarge")).to_be_visible()
+
+
+def test_a_form_made_from_a_schema_submits_its_values_and_its_file(
+    portal: PortalPage, key: str, stack_admin: StackAdmin, tmp_path: Path
+) -> None:
+    stack_admin.make_instant("image_gen")
+    page = portal.page
+    portal.sign_in(key)
+    portal.go("Submit")
+    page.get_by_label("Generation").check(force=True)
+    page.get_by_label("Model", exact=True).select_option("image_gen")
+    expect(page.get_by_text("How it looks")).to_be_visible()
+    steps = page.get_by_label("Steps (optional)", exact=True)
+    expect(steps).to_have_value("20")
+    steps.fill("99")
+    submit = page.get_by_role("button", name="Submit", exact=True)
+    submit.click()
+    expect(page.get_by_text("Enter a value.")).to_be_visible()
+    expect(steps).to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Prompt", exact=True).fill("a lighthouse")
+    steps.fill("30")
+    page.get_by_label("Style (optional)", exact=True).select_option(label="drawing")
+    page.get_by_label("Photo (optional)", exact=True).set_input_files(picture(tmp_path, "photo.png", 4))
+    expect(page.get_by_text("photo.png ·")).to_be_visible()
+    submit.click()
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    given = page.get_by_role("region", name="Input")
+    expect(given).to_contain_text("drawing")
+    expect(given).to_contain_text("30")
+    expect(given.get_by_role("button", name="Enlarge")).to_be_visible()
+    expect(page.get_by_role("article").get_by_role("button", name="Enlarge")).to_be_visible()
