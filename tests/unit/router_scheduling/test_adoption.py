@@ -308,3 +308,25 @@ def test_a_paused_model_waits_with_its_reason() -> None:
     assert started(scheduler) == []
     assert str(scheduler.why(0.0, RequestId("r1"))) == "the model is paused in US"
     assert scheduler.eta(0.0, RequestId("r1")) is None
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+@pytest.mark.parametrize(
+    "topology",
+    [
+        replace(BASE, models=(ModelSpec("a"), ModelSpec("b", limit=0))),
+        changed(us=replace(BASE.backends[0], slots=0)),
+        replace(
+            BASE,
+            backends=(replace(BASE.backends[0], group="g"), BASE.backends[1]),
+            groups=(GroupSpec("g", 0),),
+        ),
+    ],
+    ids=["paused", "no slots", "cap of 0"],
+)
+def test_nothing_is_predicted_where_nothing_starts(topology: Topology, waiting: int) -> None:
+    scheduler = Scheduler(topology)
+    for number in range(waiting):
+        scheduler.submit(0.0, request(f"r{number}", "b"))
+        started(scheduler)
+    assert scheduler.eta_of_new(0.0, "b", "US", 0) is None
