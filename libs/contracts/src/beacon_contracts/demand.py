@@ -10,7 +10,9 @@ class DemandTotals(ResponseModel):
 
     waiting: int = Field(description="At the routers and in the runner's queues")
     running: int
-    gpu_seconds: float = Field(description="Of what waits and what is left of the runs, without loads")
+    gpu_seconds: float = Field(
+        description="Of what waits, unless its model is paused, and what is left of the runs; without loads"
+    )
     slots: int = Field(description="Of backends that take work now")
     slots_needed: int = Field(description="That would do the work within the target")
 

@@ -133,6 +133,18 @@ async def test_a_backend_scaled_to_zero_has_demand_without_an_estimate(
     assert (found["wait_p50_s"], found["wait_p90_s"]) == (None, None)
 
 
+async def test_what_waits_for_a_paused_model_needs_no_slots(
+    api: ApiHarness, anna: Caller, admin: Caller, scaler: Caller
+) -> None:
+    await api.configure()
+    await admin.post("/admin/models/flux/pause")
+    await api.follow_config()
+    api.router.statuses = [router(US={"waiting": 2, "running": 1, "ahead_s": 9.0}, run_s=4.0)]
+    await anna.submit(GENERATION)
+    (found,) = (await demand(api, scaler, model="flux", region="US"))["models"]
+    assert (found["waiting"], found["gpu_seconds"], found["slots_needed"]) == (3, 1.0, 1)
+
+
 async def test_the_sum_of_several_models_and_regions(api: ApiHarness, anna: Caller, scaler: Caller) -> None:
     await anna.submit(MATRIX)
     await anna.submit(GENERATION)

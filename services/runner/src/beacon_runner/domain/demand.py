@@ -49,7 +49,8 @@ def demand_of(
         for name, region in router.regions.items():
             for model, work in region.work.items():
                 eta = region.estimated_wait.get(model)
-                _add(works.setdefault(GpuTarget(model, name), _Work()), work, eta)
+                total = works.setdefault(GpuTarget(model, name), _Work())
+                _add(total, work, eta, paused=_is_paused(config, model))
     found = [
         _model_demand(config, target, work, unsent.get(target, 0), target_wait_s)
         for target, work in works.items()
@@ -68,11 +69,15 @@ def slots_needed(gpu_seconds: float, count: int, target_wait_s: float) -> int:
     return min(count, max(1, ceil(gpu_seconds / target_wait_s)))
 
 
-def _add(total: _Work, work: ModelWork, eta: EtaView | None) -> None:
-    """Routers share the slots, and each has requests of its own."""
+def _is_paused(config: BeaconConfig, model: str) -> bool:
+    return model in config.models and config.models[model].paused
+
+
+def _add(total: _Work, work: ModelWork, eta: EtaView | None, *, paused: bool) -> None:
+    """Routers share the slots, and each has requests of its own. What waits for a paused model needs none."""
     total.waiting += work.waiting
     total.running += work.running
-    total.gpu_seconds += work.ahead_s
+    total.gpu_seconds += work.ahead_s - (work.waiting * work.run_s if paused else 0.0)
     total.slots = max(total.slots, work.slots)
     total.seconds.append((work.run_s, work.load_s))
     if eta is not None:
@@ -83,8 +88,10 @@ def _model_demand(
     config: BeaconConfig, target: GpuTarget, work: _Work, unsent: int, target_wait_s: float
 ) -> ModelDemand:
     run_s, load_s = _seconds(config, target.model, work)
-    unsent_s = unsent * run_s
+    paused = _is_paused(config, target.model)
+    unsent_s = 0.0 if paused else unsent * run_s
     waiting, gpu_seconds = work.waiting + unsent, work.gpu_seconds + unsent_s
+    startable = work.running + (0 if paused else waiting)
     wait = min(work.waits, key=lambda eta: eta.p50_s, default=None)
     # What is not sent yet arrives before a new request.
     more_s = unsent_s / work.slots if work.slots else 0.0
@@ -95,7 +102,7 @@ def _model_demand(
         running=work.running,
         gpu_seconds=round(gpu_seconds, 3),
         slots=work.slots,
-        slots_needed=slots_needed(gpu_seconds, waiting + work.running, target_wait_s),
+        slots_needed=slots_needed(gpu_seconds, startable, target_wait_s),
         run_s=round(run_s, 3),
         load_s=round(load_s, 3),
         wait_p50_s=None if wait is None else round(wait.p50_s + more_s, 3),
