@@ -117,6 +117,10 @@ def test_no_address_of_a_private_network_is_allowed(address: IPv4Address | IPv6A
         "http://127.0.0.1./",
         "http://[::ffff:7f00:1]/",
         "http://[fe80::1%25eth0]/",
+        "https://../hook",
+        "https://example..com/hook",
+        f"https://{'a' * 64}.com/hook",
+        f"https://{'a.' * 126}com/hook",
     ],
 )
 def test_an_invalid_url_is_explained(url: str) -> None:

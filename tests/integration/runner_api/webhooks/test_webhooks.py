@@ -454,6 +454,35 @@ async def test_an_administrator_sees_and_disables(
     assert found["disabled_reason"] == "disabled by an administrator"
 
 
+async def test_what_an_administrator_disabled_stays_disabled(
+    api: ApiHarness, anna: Caller, admin: Caller, relay: Relay, receiver: WebhookReceiver
+) -> None:
+    webhook = await create(anna, receiver)
+    base = f"{WEBHOOKS}/{webhook['id']}"
+    test = await anna.post(f"{base}/test", status=202)
+    await anna.post(base, {"disabled": True})
+    await admin.post(base, {"disabled": True})
+    replay = f"{base}/deliveries/{test['id']}/replay"
+    for method, path, body in (
+        ("POST", base, {"disabled": False}),
+        ("POST", base, {"disabled": True}),
+        ("POST", base, {"url": receiver.url + "/other"}),
+        ("DELETE", base, None),
+        ("POST", f"{base}/rotate", None),
+        ("POST", f"{base}/test", None),
+        ("POST", replay, None),
+    ):
+        response = await anna.http.request(method, path, json=body)
+        assert (response.status_code, response.json()["code"]) == (409, "webhook_locked"), path
+    found = await anna.get(base)
+    assert (found["disabled_reason"], found["url"]) == ("disabled by an administrator", webhook["url"])
+    await end_job(api, anna)
+    assert await relay.send() == 0
+    await admin.post(base, {"disabled": False})
+    await anna.post(base, {"disabled": True})
+    assert (await anna.post(base, {"disabled": False}))["disabled_at"] is None
+
+
 async def test_a_webhook_is_changed_and_deleted(
     api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver
 ) -> None:
@@ -487,7 +516,7 @@ async def test_nothing_is_sent_to_a_webhook_that_was_deleted(
     store = PostgresWebhooks(api.store.database)
     with pytest.raises(UnknownDeliveryError):  # deleted after it was found
         await store.replay(
-            WebhookId(decode_id(WEBHOOK, webhook["id"])), DeliveryId(decode_id(DELIVERY, test["id"]))
+            WebhookId(decode_id(WEBHOOK, webhook["id"])), None, DeliveryId(decode_id(DELIVERY, test["id"]))
         )
     await api.store.database.execute(
         "UPDATE webhook_deliveries SET state = 'pending', due_at = now(), leased = false"

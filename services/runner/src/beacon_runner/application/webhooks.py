@@ -59,7 +59,7 @@ class WebhookService:
         if change.url is not None:
             await self._require_url(principal, webhook)
             self.check_url(change.url, "url")
-        by = "its user" if principal.owner is not None else "an administrator"
+        by_admin = principal.owner is None
         return await self._store.change(
             webhook,
             principal.owner,
@@ -68,7 +68,8 @@ class WebhookService:
                 change.events and list(dict.fromkeys(change.events)),
                 change.description,
                 change.disabled,
-                f"disabled by {by}",
+                "disabled by an administrator" if by_admin else "disabled by its user",
+                by_admin,
             ),
             by=principal.actor,
         )
@@ -97,7 +98,7 @@ class WebhookService:
 
     async def replay(self, principal: Principal, webhook: WebhookId, delivery: DeliveryId) -> DeliveryRecord:
         await self._store.get(webhook, principal.owner)
-        return await self._store.replay(webhook, delivery)
+        return await self._store.replay(webhook, principal.owner, delivery)
 
     def check_url(self, url: str, field: str) -> None:
         problem = url_problem(url, self._allowed)

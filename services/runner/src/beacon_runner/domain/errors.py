@@ -148,6 +148,10 @@ class UnknownWebhookError(Exception):
     """There is no such endpoint, or the user may not see it."""
 
 
+class WebhookLockedError(Exception):
+    """An administrator has disabled the endpoint: its user can only read it."""
+
+
 class UnknownDeliveryError(Exception):
     """The endpoint has no such delivery."""
 

@@ -11,6 +11,8 @@ Network = IPv4Network | IPv6Network
 # Addresses that carry an IPv4 address which a gateway may connect to.
 _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*", re.IGNORECASE)
+MAX_NAME_LENGTH = 253
+MAX_LABEL_LENGTH = 63
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
@@ -71,6 +73,9 @@ def _host_problem(host: str, allowed: Sequence[Network]) -> str | None:
     except AddressNotAllowedError as error:
         return f"{error}: webhooks are sent to public addresses only"
     except ValueError:  # a name, unless it is another notation of an IPv4 address, which resolvers accept
-        last = host.rstrip(".").rpartition(".")[2]
-        return "must write an IPv4 address as four decimal numbers" if _NUMBER.fullmatch(last) else None
+        labels = host.removesuffix(".").split(".")
+        if _NUMBER.fullmatch(labels[-1]):
+            return "must write an IPv4 address as four decimal numbers"
+        if len(host) > MAX_NAME_LENGTH or not all(0 < len(label) <= MAX_LABEL_LENGTH for label in labels):
+            return "must name a host; a part of the name has 1 to 63 characters"
     return None

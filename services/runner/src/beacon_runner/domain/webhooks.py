@@ -59,13 +59,17 @@ class NewEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class EndpointChange:
-    """None changes nothing; `disabled_reason` is stored if `disabled`."""
+    """None changes nothing; `disabled_reason` is stored if `disabled`.
+
+    What is disabled `by_admin` stays so until an administrator enables it.
+    """
 
     url: str | None = None
     events: Sequence[str] | None = None
     description: str | None = None
     disabled: bool | None = None
     disabled_reason: str | None = None
+    by_admin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,11 @@ _SIMPLE: dict[type[Exception], tuple[int, str, str | None]] = {
     errors.UploadTooLargeError: (413, "file_too_large", None),
     errors.UnknownWebhookError: (404, "unknown_webhook", "you have no webhook with this id"),
     errors.UnknownDeliveryError: (404, "unknown_delivery", "the webhook has no delivery with this id"),
+    errors.WebhookLockedError: (
+        409,
+        "webhook_locked",
+        "an administrator has disabled this webhook; only an administrator can enable it",
+    ),
     errors.TooManyWebhooksError: (409, "too_many_webhooks", None),
     RangeNotSatisfiableError: (416, "range_not_satisfiable", None),
     configuration.ConfigConflictError: (412, "config_changed", None),

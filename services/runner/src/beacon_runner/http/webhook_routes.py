@@ -69,20 +69,24 @@ def _endpoint_routes(webhooks: WebhookService, keys: ApiKeyCache) -> APIRouter:
         return view_response(webhook_view(await webhooks.get(principal_of(request), _webhook(webhook_id))))
 
     @routes.post(
-        "/{webhook_id}", responses={200: {"model": WebhookView}, **problems(400, 401, 403, 404, 422, 503)}
+        "/{webhook_id}",
+        responses={200: {"model": WebhookView}, **problems(400, 401, 403, 404, 409, 422, 503)},
     )
     async def change_webhook(request: Request, webhook_id: WebhookPath, change: WebhookChange) -> Response:
         """Change it, or disable it and enable it again. Disabling ends its pending deliveries as failed."""
         changed = await webhooks.change(principal_of(request), _webhook(webhook_id), change)
         return view_response(webhook_view(changed))
 
-    @routes.delete("/{webhook_id}", responses={200: {"model": WebhookView}, **problems(401, 403, 404, 503)})
+    @routes.delete(
+        "/{webhook_id}", responses={200: {"model": WebhookView}, **problems(401, 403, 404, 409, 503)}
+    )
     async def delete_webhook(request: Request, webhook_id: WebhookPath) -> Response:
         """The endpoint is returned as it was; its deliveries are deleted too."""
         return view_response(webhook_view(await webhooks.delete(principal_of(request), _webhook(webhook_id))))
 
     @routes.post(
-        "/{webhook_id}/rotate", responses={200: {"model": WebhookCreated}, **problems(401, 403, 404, 503)}
+        "/{webhook_id}/rotate",
+        responses={200: {"model": WebhookCreated}, **problems(401, 403, 404, 409, 503)},
     )
     async def rotate_webhook_secret(request: Request, webhook_id: WebhookPath) -> Response:
         """A new secret, shown only now. For a day requests are signed with the old one too."""
@@ -92,7 +96,7 @@ def _endpoint_routes(webhooks: WebhookService, keys: ApiKeyCache) -> APIRouter:
     @routes.post(
         "/{webhook_id}/test",
         status_code=202,
-        responses={202: {"model": DeliveryView}, **problems(401, 403, 404, 422, 503)},
+        responses={202: {"model": DeliveryView}, **problems(401, 403, 404, 409, 422, 503)},
     )
     async def send_test_webhook(request: Request, webhook_id: WebhookPath) -> Response:
         """Send an event of type `webhook.test`."""
@@ -124,7 +128,7 @@ def _delivery_routes(webhooks: WebhookService, keys: ApiKeyCache) -> APIRouter:
     @routes.post(
         "/{delivery_id}/replay",
         status_code=202,
-        responses={202: {"model": DeliveryView}, **problems(401, 403, 404, 503)},
+        responses={202: {"model": DeliveryView}, **problems(401, 403, 404, 409, 503)},
     )
     async def replay_webhook_delivery(
         request: Request, webhook_id: WebhookPath, delivery_id: DeliveryPath

@@ -53,7 +53,7 @@ class WebhookStore(Protocol):
         """Newest first."""
         ...
 
-    async def replay(self, webhook: WebhookId, delivery: DeliveryId) -> DeliveryRecord:
+    async def replay(self, webhook: WebhookId, owner: UserId | None, delivery: DeliveryId) -> DeliveryRecord:
         """Due now, with all attempts; raises `UnknownDeliveryError`."""
         ...
 

@@ -8,7 +8,12 @@ from beacon_contracts.audit import AuditAction
 from beacon_contracts.ids import USER, WEBHOOK, DeliveryId, JobId, UserId, WebhookId, encode_id
 from beacon_contracts.webhooks import TEST_EVENT, DeliveryState, WebhookEvent
 from beacon_runner.domain.audit import SYSTEM, Actor
-from beacon_runner.domain.errors import TooManyWebhooksError, UnknownDeliveryError, UnknownWebhookError
+from beacon_runner.domain.errors import (
+    TooManyWebhooksError,
+    UnknownDeliveryError,
+    UnknownWebhookError,
+    WebhookLockedError,
+)
 from beacon_runner.domain.webhooks import DeliveryRecord, EndpointChange, NewEndpoint, WebhookEndpoint
 from beacon_runner.postgres.audit import add_entry
 from beacon_runner.postgres.database import Database
@@ -49,12 +54,14 @@ class PostgresWebhooks:
     ) -> WebhookEndpoint:
         """Disabling ends the pending deliveries as failed."""
         async with self._database.transaction() as connection:
+            await _require_unlocked(connection, webhook, owner)
             return await change_endpoint(connection, webhook, owner, change, by=by)
 
     async def rotate(
         self, webhook: WebhookId, owner: UserId | None, secret: str, *, overlap_s: float, by: Actor = SYSTEM
     ) -> WebhookEndpoint:
         async with self._database.transaction() as connection:
+            await _require_unlocked(connection, webhook, owner)
             row = await connection.fetchrow(_SQL["rotate_secret"], webhook, owner, secret, overlap_s)
             endpoint = _endpoint(row)
             await _add_entry(connection, by, AuditAction.WEBHOOK_ROTATED, endpoint)
@@ -64,6 +71,7 @@ class PostgresWebhooks:
         self, webhook: WebhookId, owner: UserId | None, *, by: Actor = SYSTEM
     ) -> WebhookEndpoint:
         async with self._database.transaction() as connection:
+            await _require_unlocked(connection, webhook, owner)
             endpoint = _endpoint(await connection.fetchrow(_SQL["delete_endpoint"], webhook, owner))
             await connection.execute(_SQL["end_deliveries"], webhook)
             await _add_entry(connection, by, AuditAction.WEBHOOK_DELETED, endpoint)
@@ -71,6 +79,7 @@ class PostgresWebhooks:
 
     async def add_test(self, webhook: WebhookId, owner: UserId | None) -> DeliveryRecord:
         async with self._database.transaction() as connection:
+            await _require_unlocked(connection, webhook, owner)
             endpoint = _endpoint(await connection.fetchrow(_SQL["endpoint"], webhook, owner))
             row = await connection.fetchrow(_SQL["add_test"], webhook, TEST_EVENT, endpoint.url)
             await connection.execute(_SQL["notify"])
@@ -83,8 +92,9 @@ class PostgresWebhooks:
         rows = await self._database.fetch(_SQL["deliveries_page"], webhook, before, limit)
         return [_delivery(row) for row in rows]
 
-    async def replay(self, webhook: WebhookId, delivery: DeliveryId) -> DeliveryRecord:
+    async def replay(self, webhook: WebhookId, owner: UserId | None, delivery: DeliveryId) -> DeliveryRecord:
         async with self._database.transaction() as connection:
+            await _require_unlocked(connection, webhook, owner)
             row = await connection.fetchrow(_SQL["replay"], webhook, delivery)
             if row is None:
                 raise UnknownDeliveryError
@@ -109,12 +119,19 @@ async def change_endpoint(
         change.description,
         change.disabled,
         change.disabled_reason,
+        change.by_admin,
     )
     endpoint = _endpoint(row)
     if change.disabled:
         await connection.execute(_SQL["end_deliveries"], webhook)
     await _add_entry(connection, by, AuditAction.WEBHOOK_CHANGED, endpoint)
     return endpoint
+
+
+async def _require_unlocked(connection: "Connection", webhook: WebhookId, owner: UserId | None) -> None:
+    """Until the commit, no administrator disables it. An unknown endpoint is reported by what follows."""
+    if owner is not None and await connection.fetchval(_SQL["hold_endpoint"], webhook, owner):
+        raise WebhookLockedError
 
 
 async def _add_entry(

@@ -257,6 +257,8 @@ CREATE TABLE usage_records (
     tags         text[] NOT NULL DEFAULT '{}'
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
+CREATE INDEX usage_records_of_user ON usage_records (user_id, at);
+
 -- Kept when the jobs are deleted.
 CREATE TABLE usage_hourly (
     hour         timestamptz NOT NULL,
@@ -463,6 +465,7 @@ CREATE TABLE webhook_endpoints (
     disabled_at     timestamptz,
     deleted_at      timestamptz, -- hidden and disabled since; removed when its deliveries are
     previous_until  timestamptz,
+    locked          boolean NOT NULL DEFAULT false, -- disabled by an administrator: its user cannot change it
     events          text[] NOT NULL,
     url             text,
     description     text NOT NULL DEFAULT '',

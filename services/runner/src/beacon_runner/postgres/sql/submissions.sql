@@ -75,7 +75,8 @@ SELECT id FROM users WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 -- name: used
 -- What users have: live jobs, jobs of the last hour, when the hourly limit frees if it is used up, and whether jobs
 -- wait for a limit: these are not counted. Counts stop at the given bounds. Bytes of files are added up with $4,
--- executions that have not ended with $5, GPU seconds since midnight (UTC), as far as they are summed up, with $6.
+-- executions that have not ended with $5, GPU seconds since midnight (UTC) with $6: hourly sums, and records that are
+-- not rolled up yet.
 SELECT
     u.id AS user_id, live.pending, recent.jobs + admitted.jobs AS this_hour,
     CASE
@@ -142,7 +143,14 @@ CROSS JOIN LATERAL (
     WHERE u.counts_executions AND j.user_id = u.id AND j.finished_at IS NULL AND NOT waited_for_limit(j)
 ) AS in_flight
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(h.load_s + h.run_s), 0) AS gpu_s
-    FROM usage_hourly h
-    WHERE u.counts_gpu_seconds AND h.user_id = u.id AND h.hour >= date_trunc('day', now(), 'UTC')
+    SELECT coalesce(sum(used.gpu_s), 0) AS gpu_s
+    FROM (
+        SELECT h.load_s + h.run_s AS gpu_s
+        FROM usage_hourly h
+        WHERE u.counts_gpu_seconds AND h.user_id = u.id AND h.hour >= date_trunc('day', now(), 'UTC')
+        UNION ALL
+        SELECT r.load_s + r.run_s
+        FROM usage_records r
+        WHERE u.counts_gpu_seconds AND r.user_id = u.id AND r.at >= date_trunc('day', now(), 'UTC')
+    ) AS used
 ) AS today;

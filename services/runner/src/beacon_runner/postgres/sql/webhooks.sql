@@ -26,12 +26,17 @@ SELECT id, user_id, url, events, description, created_at, disabled_at, disabled_
 FROM webhook_endpoints
 WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND deleted_at IS NULL;
 
+-- name: hold_endpoint
+-- Before its user changes it: whether an administrator has disabled it.
+SELECT locked FROM webhook_endpoints WHERE id = $1 AND user_id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE;
+
 -- name: lock_endpoint
 -- Before its deliveries, in the order of a change: otherwise the two could wait for each other.
 SELECT id FROM webhook_endpoints WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: change_endpoint
--- Change what is not null. A new URL does not apply to the endpoint that has none.
+-- Change what is not null. A new URL does not apply to the endpoint that has none. $8: by an administrator, whose
+-- disabling replaces an earlier one.
 UPDATE webhook_endpoints
 SET
     url = CASE WHEN url IS NOT NULL THEN coalesce($3, url) END,
@@ -43,8 +48,10 @@ SET
     END,
     disabled_reason = CASE
         WHEN $6::boolean IS NULL THEN disabled_reason
+        WHEN $6 AND $8 AND NOT locked THEN $7
         WHEN $6 THEN coalesce(disabled_reason, $7)
-    END
+    END,
+    locked = CASE WHEN $6::boolean IS NULL THEN locked ELSE $6 AND (locked OR $8) END
 WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND deleted_at IS NULL
 RETURNING id, user_id, url, events, description, created_at, disabled_at, disabled_reason, previous_until;
 
