@@ -22,7 +22,10 @@ Name = Annotated[str, typer.Argument(metavar="BACKEND", help="The name of a back
 Url = Annotated[str | None, typer.Option(help="Its address.")]
 Region = Annotated[str | None, typer.Option("--region", "-r", help="Where it is.")]
 Dialect = Annotated[str | None, typer.Option(help="Its wire format: openai, http, async, comfyui, …")]
-Models = Annotated[list[str] | None, typer.Option("--model", "-m", help="What it serves; repeatable.")]
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help="All that it serves, in place of those before; repeatable."),
+]
 Slots = Annotated[int | None, typer.Option(min=0, help="Requests that it runs at the same time.")]
 Group = Annotated[str | None, typer.Option(help="The group whose cap it shares.")]
 Settings = Annotated[
