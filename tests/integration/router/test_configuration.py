@@ -147,6 +147,7 @@ async def test_a_document_that_cannot_be_applied_changes_nothing(gpu_process: Gp
             changed["backends"]["us-1"] |= wrong
             view = await put(router, 2, changed)
             assert (view["revision"], view["refused"]) == (None, 2)
+            assert view["refused_created_at"] is not None
             assert "us-1" in view["errors"][0]
         assert (await router.infer("still", region="US")).state is InferenceState.COMPLETED
         applied = await put(router, 2, document(gpu_process))

@@ -28,6 +28,7 @@ class RouterConfigView(ResponseModel):
     applied_at: datetime | None = None
     refused: int | None = None
     """A later revision that it could not apply; it goes on with the one before."""
+    refused_created_at: datetime | None = None
     errors: list[str] = Field(default_factory=list)
     """Why it was refused."""
 
@@ -39,6 +40,7 @@ class RouterRevision(ResponseModel):
     revision: int | None = None
     created_at: datetime | None = None
     refused: int | None = None
+    refused_created_at: datetime | None = None
     errors: list[str] = Field(default_factory=list)
 
 

@@ -77,7 +77,8 @@ class RouterConfiguration:
         except (ConfigError, BackendKeyError) as error:
             errors = str(error).splitlines()
             log.error("config_not_applied", revision=request.revision, errors=errors)  # noqa: TRY400
-            self._view = self._view.model_copy(update={"refused": request.revision, "errors": errors})
+            refused = {"refused": request.revision, "refused_created_at": request.created_at}
+            self._view = self._view.model_copy(update={**refused, "errors": errors})
             self._refused = request
         else:
             self._save(request)

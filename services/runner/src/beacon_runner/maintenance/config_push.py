@@ -42,7 +42,10 @@ class ConfigPush:
 
 
 def _is_behind(router: RouterRevision, newest: ConfigEntry) -> bool:
-    """Not one that does not answer, or has a later revision, from before the database was restored."""
-    if router.refused == newest.revision or (router.errors and router.revision is router.refused is None):
+    """Not one that does not answer, or has a later revision, from before the database was restored. Numbers
+    begin again then, so that a refused revision is known by its time."""
+    if router.refused_created_at == newest.created_at:
+        return False
+    if router.errors and router.revision is router.refused is None:
         return False
     return router.created_at is None or router.created_at < newest.created_at
