@@ -127,7 +127,7 @@ class ConfiguredBackend(ResponseModel):
         description="`closed` takes requests; `half_open`, `open` and `starting` as its breaker; `drained`, "
         "`draining`; `unknown` while no router has it"
     )
-    cause: str | None = Field(default=None, description="Why it takes no requests")
+    cause: str | None = Field(default=None, description="Why it takes no requests; `no_slots`: it has 0")
 
 
 class ConfiguredBackends(ResponseModel):

@@ -240,6 +240,12 @@ async def test_new_models_and_regions_come_and_go_with_their_backends(admin: Cal
     }
 
 
+async def test_a_backend_without_slots_shows_why_it_takes_nothing(admin: Caller) -> None:
+    await admin.http.patch("/admin/backends/us-1", json={"slots": 0})
+    (found,) = (one for one in (await admin.get("/admin/backends"))["backends"] if one["name"] == "us-1")
+    assert found["cause"] == "no_slots"
+
+
 async def test_simulated_backends_come_from_the_file_of_make_up_only(admin: Caller) -> None:
     refused = await admin.post("/admin/backends", {**NEW, "simulated": True}, 422)
     assert refused["errors"][0]["field"] == "backends.us-2.simulated"

@@ -187,5 +187,5 @@ def _view(
         simulated=backend.simulated,
         busy=busy,
         state=state,
-        cause=breakers[0].cause if breakers else None,
+        cause="no_slots" if backend.slots == 0 else breakers[0].cause if breakers else None,
     )
