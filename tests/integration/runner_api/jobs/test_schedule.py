@@ -174,6 +174,26 @@ async def test_invalid_schedules_are_refused(anna: Caller, fields: dict[str, Any
     assert (await anna.get("/api/v1/jobs"))["jobs"] == []
 
 
+@pytest.mark.parametrize("batch", [False, True])
+async def test_a_repeated_submission_is_answered_after_its_times(
+    api: ApiHarness, anna: Caller, *, batch: bool
+) -> None:
+    """A client that got no response repeats the request when the job has started, or even expired."""
+    start = api.clock.wall() + timedelta(seconds=20)
+    end = start + timedelta(seconds=10)
+    job = GENERATION | {"not_before": start.isoformat(), "expires_at": end.isoformat()}
+    path, body = ("/api/v1/jobs/batch", {"jobs": [job, GENERATION]}) if batch else ("/api/v1/jobs", job)
+    first = await anna.post(path, body, 202, **{"Idempotency-Key": "late"})
+    await api.clock.advance(60)
+    again = await anna.post(path, body, 200, **{"Idempotency-Key": "late"})
+    ids = [[one["job_id"] for one in reply.get("jobs", [reply])] for reply in (first, again)]
+    assert ids[0] == ids[1]
+    await anna.post(path, body, 422, **{"Idempotency-Key": "new"})
+    other = {"jobs": [job, job]} if batch else job | {"prompt": "a dog"}
+    problem = await anna.post(path, other, 409, **{"Idempotency-Key": "late"})
+    assert problem["code"] == "idempotency_key_reused"
+
+
 async def test_jobs_wait_for_a_limit_and_start_in_their_order(api: ApiHarness) -> None:
     anna = await api.user(tier="free")  # two pending jobs, three an hour
     batch = {"jobs": [GENERATION | {"on_limit": "wait"}] * 5}

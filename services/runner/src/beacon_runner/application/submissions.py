@@ -1,6 +1,7 @@
 """Submission: check, admit, store in a shared commit, estimate the wait. Single jobs and batches share it."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from beacon_runner.domain.job_ids import new_job_ids
 from beacon_runner.domain.lanes import lane_at_submission
 from beacon_runner.domain.limits.job_quota import Allowance, LimitReached, exceeds_limit
 from beacon_runner.domain.plan import first_target
-from beacon_runner.domain.schedule import schedule_of
+from beacon_runner.domain.schedule import has_past_time, schedule_of
 from beacon_runner.domain.submissions import Answer, FilesUnusable, KeyTaken, NewJob, Submitted
 from beacon_runner.domain.users import Principal
 from beacon_runner.domain.wait_estimate import WaitEstimate
@@ -69,7 +70,12 @@ class SubmissionService:
     ) -> list[AcceptedJob]:
         """Store all of the jobs or none. Jobs of an earlier request with the same key are returned."""
         self._estimator.start_refresh()
-        jobs = self._admit(principal, submissions, batch=batch)
+        now = self._clock.wall()
+        is_repeated = False
+        if key is not None and any(has_past_time(one, now) for one in submissions):
+            # A repeated request is answered with its jobs, although their times have passed since.
+            is_repeated = await self._store.is_key_used(principal.user, key)
+        jobs = self._admit(principal, submissions, None if is_repeated else now, batch=batch)
         if self._priorities is not None:  # asked only for valid submissions: it may be slow
             job_class = await self._priorities.class_of(principal.user, jobs[0].job_class)
             jobs = [job._replace(job_class=job_class) for job in jobs]
@@ -87,7 +93,9 @@ class SubmissionService:
             raise await self._refusal(jobs, answers)
         return await self._accepted(jobs, stored)
 
-    def _admit(self, principal: Principal, submissions: Sequence[Submission], *, batch: bool) -> list[NewJob]:
+    def _admit(
+        self, principal: Principal, submissions: Sequence[Submission], now: datetime | None, *, batch: bool
+    ) -> list[NewJob]:
         """All jobs in normal form, or an error that names what is wrong with each."""
         config, admission = self._live.current, self._admission()
         tier, count, allowed = config.known_tier(principal.tier), len(submissions), config.limits.batch_jobs
@@ -105,7 +113,7 @@ class SubmissionService:
             try:
                 admitted = admission.admit(submission, job_id.int, tier)
                 if not _OPTIONAL.isdisjoint(submission.model_fields_set):
-                    schedule = schedule_of(submission, self._clock.wall())
+                    schedule = schedule_of(submission, now)
                     webhook = self._webhooks.of_job(submission)
             except InvalidFieldsError as error:
                 prefix = f"jobs[{index}]." if batch else ""

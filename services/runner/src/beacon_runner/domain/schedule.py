@@ -9,10 +9,14 @@ from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.submissions import Schedule
 
 
-def schedule_of(options: JobOptions, now: datetime) -> Schedule | None:
+def has_past_time(options: JobOptions, now: datetime) -> bool:
+    return any(moment is not None and moment <= now for moment in (options.not_before, options.expires_at))
+
+
+def schedule_of(options: JobOptions, now: datetime | None) -> Schedule | None:
     """None for a job that starts at once, or is refused.
 
-    Raises unless times are in the future, and the job starts before it expires.
+    Raises unless times are in the future, and the job starts before it expires. `now` None: they may be past.
     """
     may_wait = options.on_limit is OnLimit.WAIT
     if options.not_before is None and options.expires_at is None and not may_wait:
@@ -22,10 +26,10 @@ def schedule_of(options: JobOptions, now: datetime) -> Schedule | None:
     return Schedule(options.not_before, options.expires_at, may_wait)
 
 
-def _problems(options: JobOptions, now: datetime) -> Iterator[FieldProblem]:
+def _problems(options: JobOptions, now: datetime | None) -> Iterator[FieldProblem]:
     start, end = options.not_before, options.expires_at
     for field, moment in (("not_before", start), ("expires_at", end)):
-        if moment is not None and moment <= now:
+        if moment is not None and now is not None and moment <= now:
             yield FieldProblem(field=field, message="is in the past", code="past")
     if start is not None and end is not None and end <= start:
         yield FieldProblem(field="expires_at", message="must be after not_before", code="invalid")

@@ -17,6 +17,10 @@ class SubmissionStore(Protocol):
         """Store a batch under one idempotency key: all of its jobs, or none."""
         ...
 
+    async def is_key_used(self, user: UserId, key: str) -> bool:
+        """Whether a job holds this idempotency key."""
+        ...
+
     async def use_of(self, user: UserId, allowance: Allowance | None) -> Use:
         """The user's live jobs and jobs of the last hour."""
         ...

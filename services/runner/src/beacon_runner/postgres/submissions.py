@@ -83,6 +83,9 @@ class PostgresSubmissions:
                 continue
         raise StoreUnavailableError("the idempotency key was taken and released by concurrent requests")
 
+    async def is_key_used(self, user: UserId, key: str) -> bool:
+        return bool(await self._database.fetch(_SQL["by_idempotency_keys"], [0], [user], [key]))
+
     async def use_of(self, user: UserId, allowance: Allowance | None) -> Use:
         """What the user has of everything that can be limited."""
         limits = allowance or Allowance()
