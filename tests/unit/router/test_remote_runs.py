@@ -191,6 +191,25 @@ async def test_a_run_that_waits_to_be_continued_is_cancelled_at_its_provider() -
         assert harness.state("a") is InferenceState.CANCELLED
 
 
+async def test_a_continued_run_is_cancelled_before_its_backend_was_called() -> None:
+    async with remote_harness() as (harness, backend):
+        continued(harness, "a")
+        harness.service.cancel(RequestId("a"))
+        await harness.settle()
+
+        assert backend.calls == []
+        assert backend.cancelled == ["run-1"]
+
+
+async def test_a_router_that_stops_leaves_a_run_that_it_was_about_to_continue() -> None:
+    async with remote_harness() as (harness, backend):
+        continued(harness, "a")
+
+        await harness.service.drain(0.0)
+
+        assert backend.cancelled == []
+
+
 async def test_a_cancel_that_fails_is_repeated() -> None:
     async with remote_harness() as (harness, backend):
         backend.cancel_errors = [failure(), failure()]

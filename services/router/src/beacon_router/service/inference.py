@@ -71,6 +71,8 @@ class Run:
     cold: bool
     """The model is not loaded yet, or an earlier run is still loading it."""
     monitor: "RunMonitor"
+    called: bool = False
+    """Its backend was called, and ends it when the task is cancelled."""
     waiting: bool = False
     """It waits in the queue of its provider, or starts there."""
     probes_start: bool = False

@@ -58,6 +58,9 @@ class RunTasks:
         closing.add(task)
         task.add_done_callback(closing.discard)
         task.cancel()
+        monitor = run.monitor
+        if monitor.run_id is not None and not run.called and not monitor.detached:
+            self.cancel_remote(RemoteRun(backend=run.start.backend, run_id=monitor.run_id))
         return True
 
     def cancel_remote(self, remote: RemoteRun) -> None:
@@ -93,6 +96,7 @@ class RunTasks:
             # The backend must see the end of a cancelled call before it gets the next one.
             await asyncio.wait(list(self._closing[backend]))
         result: BackendResult | BackendError
+        run.called = True
         try:
             result = await self._backends[backend].run(
                 spec, attempt=run.number, sink=spec.sink, observer=run.monitor
