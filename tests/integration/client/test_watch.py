@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from beacon_client import BeaconError, RunnerClient
-from beacon_contracts.events import EventType
+from beacon_contracts.events import EventType, ExecutionProgress
 from tests.fixtures.waiting import PATIENCE_S
 from tests.integration.client.runner_stub import (
     RunnerStub,
@@ -50,6 +50,24 @@ async def test_events_arrive_in_order_until_the_last_one(runner: RunnerStub, cli
     assert call.headers["last-event-id"] == "0"
     assert call.headers["authorization"] == "Bearer secret"
     stay.set()
+
+
+async def test_the_progress_of_a_run_is_reported(runner: RunnerStub, client: RunnerClient) -> None:
+    run = {"execution_id": "exe_a.0.0", "item": "q1", "model": "flux", "region": "US", "attempt": 1}
+    first = run | {"percent": 45.0, "message": "step 9", "preview": "data:image/png;base64,AAAA"}
+    second = run | {"message": "almost"}
+    runner.on(
+        ROUTE,
+        stream(
+            event(1, "EXECUTION_START"),
+            event(2, "EXECUTION_PROGRESS", **first),
+            event(3, "EXECUTION_PROGRESS", **second),
+            event(4, "JOB_COMPLETE"),
+        ),
+    )
+    async with asyncio.timeout(PATIENCE_S):
+        seen = [one.progress async for one in client.watch("job_a")]
+    assert seen == [None, *map(ExecutionProgress.model_validate, (first, second)), None]
 
 
 async def test_a_lost_connection_continues_after_the_last_event(
