@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
@@ -135,6 +136,7 @@ async def test_previews_are_shown_and_what_is_not_usable_is_left_out(client: Bac
             "no json",
             "[]",
             '{"type": "progress"}',
+            '{"type": [], "data": {}}',
             message("progress", prompt_id=RUN, value="x", max=0),
         ):
             await connection.send(text)
@@ -172,3 +174,31 @@ async def test_the_client_of_an_old_comfyui_is_named_by_the_run(client: BackendC
         await until(lambda: watched.percents() == [25.0], "the progress")
 
     assert watched.clients == ["/ws?clientId=client-7"]
+
+
+async def test_a_redirect_of_the_websocket_is_not_followed(client: BackendClient) -> None:
+    """The headers have the credentials of the configured host."""
+    elsewhere: list[str] = []
+
+    def record(connection: ServerConnection, request: Request) -> Response:
+        elsewhere.append(request.path)
+        return connection.respond(404, "")
+
+    async def script(connection: ServerConnection) -> None:
+        await connection.wait_closed()
+
+    async with serve(script, "127.0.0.1", 0, process_request=record) as other:
+        target = f"http://localhost:{next(iter(other.sockets)).getsockname()[1]}/ws"
+
+        def redirect(connection: ServerConnection, _: Request) -> Response:
+            response = connection.respond(307, "")
+            response.headers["location"] = target
+            return response
+
+        async with serve(script, "127.0.0.1", 0, process_request=redirect) as server:
+            url = URL(f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/ws")
+            with pytest.raises(aiohttp.ClientError):
+                async with client.websocket(url, {"x-api-key": "secret"}, max_bytes=1_000):
+                    pass
+
+    assert elsewhere == []

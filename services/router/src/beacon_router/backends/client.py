@@ -55,6 +55,7 @@ class BackendClient:
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
             read_bufsize=READ_BUFFER_BYTES,
+            trace_configs=[_no_redirects()],
         )
 
     async def send(
@@ -170,6 +171,18 @@ def redirect(request: WireRequest, response: WireResponse) -> WireRequest:
 def same_origin(first: URL, second: URL) -> bool:
     """The credentials in the headers are for one origin only."""
     return first.origin() == second.origin()
+
+
+def _no_redirects() -> aiohttp.TraceConfig:
+    """aiohttp follows those of WebSockets, with the credentials, and has no option against it."""
+
+    async def refuse(_: object, __: object, redirected: aiohttp.TraceRequestRedirectParams) -> None:
+        redirected.response.close()
+        raise aiohttp.ClientError("a redirect of a WebSocket")
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_redirect.append(refuse)
+    return tracing
 
 
 def _options(transport: BackendTransport) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class _RunEvents:
             return False
         try:
             document = orjson.loads(message.data)
-            kind, data = document["type"], document["data"]
+            kind, data = str(document["type"]), document["data"]
             # After a reconnection, ComfyUI sends the node that runs without the id of the prompt.
             if data.get("prompt_id", self._prompt_id) != self._prompt_id:
                 return False
