@@ -209,3 +209,47 @@ async def test_a_run_whose_submission_was_not_answered_is_found_by_its_id() -> N
 
     assert view.state is InferenceState.COMPLETED
     assert len(prompts) == 1
+
+
+@pytest.mark.parametrize("given", ["..", "/etc", "a b", "x" * 10_000, "", 7, None])
+async def test_an_unusable_id_of_a_prompt_is_not_asked_for(given: object) -> None:
+    app = FastAPI()
+
+    @app.post("/prompt")
+    async def prompt() -> Any:
+        return {"prompt_id": given}
+
+    async with (
+        app_server(app) as url,
+        start_router(config_of([url], {"prompt": "6.text"})) as router,
+    ):
+        view = await router.infer("r-1", model="sdxl", region="LOCAL")
+
+    assert view.failure is not None
+    assert view.failure.code == "submission_unanswered"
+    assert "no usable prompt_id" in view.failure.message
+
+
+async def test_a_history_that_is_lost_before_its_result_is_read_is_no_empty_result() -> None:
+    """ComfyUI was restarted, or has dropped the oldest entry of its history."""
+    app, prompts = comfyui_that(chooses_ids=False, loses_answer=False)
+    asked: list[str] = []
+
+    @app.middleware("http")
+    async def forget(request: Request, call_next: Any) -> Response:
+        if request.url.path.startswith("/history"):
+            asked.append(request.url.path)
+            if len(asked) > 1:
+                return JSONResponse({})
+        answer: Response = await call_next(request)
+        return answer
+
+    async with (
+        app_server(app) as url,
+        start_router(config_of([url], {"prompt": "6.text"})) as router,
+    ):
+        view = await router.infer("r-1", model="sdxl", region="LOCAL")
+
+    assert len(prompts) == 1
+    assert view.failure is not None
+    assert view.failure.code == "run_unknown"

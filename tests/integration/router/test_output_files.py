@@ -352,7 +352,13 @@ async def test_urls_of_allowed_hosts_are_fetched(store: FileStore) -> None:
 
 @pytest.mark.parametrize(
     ("path", "code"),
-    [("/gone", "output_not_fetched"), ("/away", "output_not_fetched"), ("/loop", "output_not_fetched")],
+    [
+        ("/gone", "output_not_fetched"),
+        ("/away", "output_not_fetched"),
+        ("/loop", "output_not_fetched"),
+        ("/no-address", "output_not_fetched"),
+        ("/no-host", "output_not_fetched"),
+    ],
 )
 async def test_a_url_that_cannot_be_fetched_is_named(tmp_path: Path, path: str, code: str) -> None:
     async def reply(request: Request) -> Response:
@@ -361,6 +367,10 @@ async def test_a_url_that_cannot_be_fetched_is_named(tmp_path: Path, path: str, 
                 return RedirectResponse("http://169.254.169.254/latest/meta-data")
             case "/loop":
                 return RedirectResponse("/loop")
+            case "/no-address":
+                return RedirectResponse("http://[::1")
+            case "/no-host":
+                return RedirectResponse("mailto:x")
             case "/gone":
                 return Response(status_code=404)
         return JSONResponse(str(request.base_url).rstrip("/") + path)

@@ -241,6 +241,22 @@ async def test_a_state_that_is_not_configured_fails_with_its_word(client: Backen
     assert "'EXPLODED'" in error.message
 
 
+@pytest.mark.parametrize(
+    ("stage", "start", "end"),
+    [(RESULT, b"", b""), (STATUS, b'{"status":"failed","error":', b"}")],
+    ids=["result", "error"],
+)
+async def test_too_many_levels_are_no_defect_of_the_router(
+    stage: str, start: bytes, end: bytes, client: BackendClient
+) -> None:
+    answer = http(start + b"[" * 500 + b"]" * 500 + end)
+    async with provider({stage: answer}) as server:
+        error = await failed(backend_at(server.url, client))
+
+    assert error.code == "bad_payload"
+    assert "cannot be encoded" in error.message
+
+
 async def test_one_lost_poll_says_nothing_about_the_run(client: BackendClient) -> None:
     polls = [http({}, head="502 Bad Gateway"), http(b"<html>", kind="text/html"), {"status": "completed"}]
     async with provider({STATUS: polls}) as server:

@@ -143,12 +143,16 @@ def json_object(response: WireResponse) -> dict[str, object]:
 def timed_result(output: object, metrics: object) -> BackendResult:
     """With the durations that the backend reports, where they are plausible."""
     reported: dict[str, object] = metrics if isinstance(metrics, dict) else {}
-    try:
-        text = orjson.dumps(output)
-    except orjson.JSONEncodeError as error:  # nested too deep
-        raise bad_payload(f"the output cannot be encoded: {error}") from error
     load_s, run_s = _seconds(reported.get("load_s")), _seconds(reported.get("run_s"))
-    return BackendResult(text, load_s, run_s, token_usage(reported.get("usage")))
+    return BackendResult(json_text(output), load_s, run_s, token_usage(reported.get("usage")))
+
+
+def json_text(value: object) -> bytes:
+    """Of a part of a response, which may have more levels than can be encoded."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise bad_payload(f"a part of the response cannot be encoded: {error}") from error
 
 
 def token_usage(value: object) -> dict[str, int] | None:

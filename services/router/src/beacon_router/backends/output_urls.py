@@ -70,8 +70,12 @@ class OutputUrls:
         def follow(request: WireRequest, response: WireResponse) -> WireRequest:
             nonlocal redirects
             redirects += 1
-            target = request.url.join(URL(response.headers.get("location", "")))
-            if redirects > MAX_FETCH_REDIRECTS or not self._may_fetch(target):
+            try:
+                target = request.url.join(URL(response.headers.get("location", "")))
+                followed = redirects <= MAX_FETCH_REDIRECTS and self._may_fetch(target)
+            except ValueError as error:
+                raise bad_payload(f"a redirect without a usable address: {error}") from error
+            if not followed:
                 raise bad_payload(f"a redirect to {target.host}, which is not in fetch_hosts, or too many")
             return self._request(target)
 

@@ -1,6 +1,7 @@
 """ComfyUI: a workflow is a model. Inputs are set by node and field; files go and come over HTTP."""
 
 import copy
+import re
 from collections.abc import Mapping
 from itertools import chain
 from typing import Any
@@ -15,8 +16,8 @@ from beacon_contracts.files import InputFile
 from beacon_lifecycle import Clock
 from beacon_router.backends.answer_reader import AnswerReader
 from beacon_router.backends.dialects.comfyui_events import ComfyEvents
-from beacon_router.backends.errors import bad_payload, unusable_input
-from beacon_router.backends.http_backend import json_object
+from beacon_router.backends.errors import bad_payload, run_unknown, unusable_input
+from beacon_router.backends.http_backend import json_object, json_text
 from beacon_router.backends.input_files import PlacedCall, plain_form, reference_of
 from beacon_router.backends.output_files import OutputFiles
 from beacon_router.backends.output_urls import FileReader
@@ -27,6 +28,7 @@ from beacon_router.backends.wire import BackendWire
 _ENDED = {"success": Phase.COMPLETED, "error": Phase.FAILED}
 _SHORTHANDS = frozenset({"duration"})  # fields of an input that need no place in a workflow
 _UPLOADS = "beacon"
+_PROMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 class ComfyApi:
@@ -62,8 +64,8 @@ class ComfyApi:
                 return chosen
             raise
         given = answer.get("prompt_id")
-        if not isinstance(given, str) or not given or "/" in given:
-            raise bad_payload("the answer to the submission has no prompt_id")
+        if not isinstance(given, str) or not _PROMPT_ID.fullmatch(given):
+            raise bad_payload("the answer to the submission has no usable prompt_id")
         return given if given == chosen else f"{given}/{chosen}"
 
     async def status(self, run_id: str) -> RemoteStatus:
@@ -80,7 +82,9 @@ class ComfyApi:
         return _ended(entry)
 
     async def result(self, call: BackendCall, run_id: str, outputs: OutputFiles) -> BackendResult:
-        entry = await self._history(run_id.partition("/")[0]) or {}
+        entry = await self._history(run_id.partition("/")[0])
+        if entry is None:  # ComfyUI was restarted, or has dropped it
+            raise run_unknown()
         nodes = _dict(entry.get("outputs"))
         wanted = self._workflow(call).outputs or list(nodes)
         found = [item for node in wanted for item in _items(_dict(nodes.get(node)))]
@@ -91,7 +95,7 @@ class ComfyApi:
                 output.setdefault(kind, []).append(value)
             elif _is_file(value, "output") or not saved:  # previews only if nothing is saved
                 output.setdefault(kind, []).append(await self._file(value, outputs))
-        return await self._wire.with_files(BackendResult(orjson.dumps(output)), outputs)
+        return await self._wire.with_files(BackendResult(json_text(output)), outputs)
 
     async def cancel(self, run_id: str) -> None:
         """Only a running prompt is interrupted: an old ComfyUI interrupts whatever is running."""

@@ -16,6 +16,7 @@ from beacon_contracts.files import InputFile
 from beacon_router.backends.answer_reader import AnswerReader
 from beacon_router.backends.errors import bad_payload, parse_retry_after
 from beacon_router.backends.expressions import body_of, compiled, found, path_of
+from beacon_router.backends.http_backend import json_text
 from beacon_router.backends.input_files import FileForms, plain_form
 from beacon_router.backends.output_files import OutputFiles
 from beacon_router.backends.progress import ProgressExpressions
@@ -121,9 +122,7 @@ class PollingApi:
         if response.file is not None:
             return BackendResult(orjson.dumps(response.file))
         document = _document(response)
-        return BackendResult(
-            orjson.dumps(document if self._output is None else found(self._output, document))
-        )
+        return BackendResult(json_text(document if self._output is None else found(self._output, document)))
 
     def _run_id(self, document: Any) -> str:
         """Of an address, its path below the url: the host is always the configured one."""
@@ -173,7 +172,7 @@ def _error_text(value: object) -> str:
             value = orjson.loads(value)
     if isinstance(value, dict):
         value = value.get("error_message") or value.get("message") or value
-    return value if isinstance(value, str) else "" if value is None else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else "" if value is None else json_text(value).decode()
 
 
 def _data_url_form(key: str | None, file: InputFile, forms: FileForms) -> str:  # noqa: ARG001
