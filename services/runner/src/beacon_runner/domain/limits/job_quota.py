@@ -232,7 +232,9 @@ def _reached(
     if max_pending is not None and pending + before.jobs >= max_pending:
         return LimitReached(QuotaLimit.PENDING_JOBS, max_pending, pending)
     max_in_flight, in_flight = allowance.in_flight_executions, use.in_flight + added.executions
-    if max_in_flight is not None and in_flight + before.executions + executions > max_in_flight:
+    others = in_flight + before.executions
+    # A job that waits may be larger than a limit that was lowered since: it starts alone.
+    if max_in_flight is not None and others > 0 and others + executions > max_in_flight:
         return LimitReached(QuotaLimit.IN_FLIGHT_EXECUTIONS, max_in_flight, in_flight)
     per_day, today = allowance.gpu_seconds_per_day, use.gpu_seconds_today
     if per_day is not None and today >= per_day:
