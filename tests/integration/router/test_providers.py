@@ -133,7 +133,11 @@ def backend_at(
 ) -> RemoteBackend:
     clock = clock or SystemClock()
     wire = BackendWire(
-        client, clock, files, access_check=AccessCheck(URL(url), {}), max_response_bytes=100_000
+        client,
+        clock,
+        files,
+        access_check=AccessCheck(URL(url), {}, mapping.account_locked),
+        max_response_bytes=100_000,
     )
     api = PollingApi(URL(url), {}, mapping, wire)
     api.durable = durable
@@ -337,6 +341,30 @@ async def test_the_error_of_a_provider_reaches_the_user(
         error = await failed(backend_at(server.url, client, mapping=POLLING_PRESETS[preset]))
 
     assert (error.code, error.message, error.retryable) == ("backend_error", expected, False)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_fault"),
+    [
+        ({"detail": "User is locked. Reason: Exhausted balance. Top up your balance."}, True),
+        ({"detail": "User is locked. Reason: Admin lock."}, True),
+        ({"detail": "The prompt 'User is locked' is not allowed"}, False),
+        ({"detail": [{"msg": "User is locked"}]}, False),
+        (["User is locked"], False),
+        (b"User is locked", False),
+    ],
+)
+async def test_a_locked_account_of_fal_is_no_fault_of_the_request(
+    body: Any, is_fault: bool, client: BackendClient
+) -> None:
+    """fal answers 403 to it, as it does to a request that is not allowed."""
+    answers = {"post /owner/model": http(body, head="403 Forbidden"), "get /": {}}
+    async with provider(answers) as server:
+        error = await failed(backend_at(server.url, client, mapping=POLLING_PRESETS["fal"]))
+
+    assert (error.fault is not None) is is_fault
+    assert error.code == ("backend_unauthorized" if is_fault else "request_forbidden")
+    assert error.retryable is is_fault
 
 
 @pytest.mark.parametrize(

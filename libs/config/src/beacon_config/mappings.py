@@ -152,6 +152,11 @@ class PollingMapping(ProgressMapping):
         default=None, description="Where the result has the output; default: the whole result"
     )
     error: Expression = Field(default="error", description="Where the state has the error of a failed run")
+    account_locked: Expression | None = Field(
+        default=None,
+        description="True for an answer with status 403 that is about the account, not about the request: "
+        "the backend is then not used, and its work waits",
+    )
     key_scheme: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}$")] = Field(
         default="Bearer", description="The word before the key of `api_key_env` in the header Authorization"
     )
@@ -223,6 +228,7 @@ POLLING_PRESETS: dict[str, PollingMapping] = {
         failed=["FAILED"],
         cancelled=["CANCELLED"],
         message="logs[-1].message",
+        account_locked="starts_with(detail, 'User is locked')",
         key_scheme="Key",
         output_hosts=["fal.media", "*.fal.media"],
         data_urls=True,

@@ -68,6 +68,10 @@ def request_forbidden() -> BackendError:
     )
 
 
+def account_locked() -> BackendError:
+    return backend_fault("backend_unauthorized", "its account is locked or has no credit (403)", status=403)
+
+
 def means_no_instance(error: BackendError) -> bool:
     """Of a backend that is scaled to zero: no server is there yet, only its proxy or nothing."""
     return error.code in ("backend_unreachable", "dns_failed") or error.status in (502, 503)

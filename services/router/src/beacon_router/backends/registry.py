@@ -64,7 +64,11 @@ def build_backends(
             client,
             clock,
             FileRules(store, max_file_bytes, config.files, urls if config.fetches_outputs else None),
-            access_check=AccessCheck(access_url(config), headers),
+            access_check=AccessCheck(
+                access_url(config),
+                headers,
+                config.polled_by.account_locked if config.dialect is Dialect.ASYNC else None,
+            ),
             transport=transport,
             max_response_bytes=max_response_bytes,
         )

@@ -2,20 +2,28 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 import aiohttp
+import jmespath
 import orjson
+from jmespath.exceptions import JMESPathError
 from yarl import URL
 
 from beacon_config.topology import FileInput
 from beacon_files import FileStore
 from beacon_lifecycle import Clock
 from beacon_router.backends.client import DIRECT, BackendClient, BackendTransport
-from beacon_router.backends.errors import ACCESS_FAULTS, error_object, request_forbidden, status_error
+from beacon_router.backends.errors import (
+    ACCESS_FAULTS,
+    account_locked,
+    error_object,
+    request_forbidden,
+    status_error,
+)
 from beacon_router.backends.input_files import FormChoice, InputFiles
 from beacon_router.backends.json_reader import MAX_TEXT_BYTES, JsonReader
 from beacon_router.backends.output_files import OutputFiles
@@ -52,10 +60,15 @@ def _decoded(body: bytes) -> str:
 
 
 class AccessCheck(NamedTuple):
-    """A GET that tells whether the backend accepts the router's credentials; it has nothing of a request."""
+    """What a 403 is about: the request, or the backend's account and credentials.
+
+    A GET with nothing of a request tells whether the credentials are accepted.
+    """
 
     url: URL
     headers: Mapping[str, str]
+    account_locked: str | None = None
+    """Of the answer itself: a JMESPath expression that is true for a locked account."""
 
 
 class BackendWire:
@@ -105,7 +118,7 @@ class BackendWire:
         except BackendError as error:
             raise (inputs and inputs.error) or error from error
         if response.status == 403:
-            raise await self._forbidden()
+            raise await self._forbidden(response.body)
         if not 200 <= response.status < 300:
             raise (inputs and inputs.error) or self._status_error(request, response, error_text)
         return response
@@ -128,11 +141,13 @@ class BackendWire:
             output = orjson.dumps(await outputs.save(_pieces(whole)))
         return result._replace(output=output, files=await outputs.named_in(output))
 
-    async def _forbidden(self) -> BackendError:
-        """A 403 may be about the content of the request, so it alone never opens the breaker."""
+    async def _forbidden(self, body: bytes) -> BackendError:
+        """A 403 may be about the content of the request, so its status alone never opens the breaker."""
+        url, headers, locked = self._access_check
+        if locked is not None and _is_true(locked, body):
+            return account_locked()
         try:
             async with asyncio.timeout(ACCESS_CHECK_TIMEOUT_S):
-                url, headers = self._access_check
                 status = await self._client.status_of(url, self._transport, headers)
         except TimeoutError:
             return request_forbidden()
@@ -152,6 +167,12 @@ class BackendWire:
         retry_after = response.headers.get("retry-after")
         now = self._clock.wall()
         return status_error(response.status, error_text(body), retry_after, now, error=error_object(body))
+
+
+def _is_true(expression: str, body: bytes) -> bool:
+    with suppress(orjson.JSONDecodeError, JMESPathError):
+        return jmespath.search(expression, orjson.loads(body)) is True
+    return False
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:
