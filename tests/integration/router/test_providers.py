@@ -19,6 +19,7 @@ from beacon_files import open_store
 from beacon_lifecycle import Clock, SystemClock
 from beacon_router.backends import BackendClient, BackendError, BackendResult
 from beacon_router.backends.dialects.polling import PollingApi
+from beacon_router.backends.errors import means_no_instance
 from beacon_router.backends.output_urls import OutputUrls
 from beacon_router.backends.registry import headers_of
 from beacon_router.backends.remote_backend import CallTimeouts, RemoteBackend
@@ -130,6 +131,7 @@ def backend_at(
     timeouts: CallTimeouts = SHORT,
     clock: Clock | None = None,
     durable: bool = True,
+    scale_to_zero: bool = False,
 ) -> RemoteBackend:
     clock = clock or SystemClock()
     wire = BackendWire(
@@ -141,7 +143,7 @@ def backend_at(
     )
     api = PollingApi(URL(url), {}, mapping, wire)
     api.durable = durable
-    return RemoteBackend(api, clock, wire.outputs, timeouts=timeouts)
+    return RemoteBackend(api, clock, wire.outputs, scale_to_zero=scale_to_zero, timeouts=timeouts)
 
 
 async def failed(backend: RemoteBackend, observed: Observed | None = None) -> BackendError:
@@ -259,6 +261,18 @@ async def test_too_many_levels_are_no_defect_of_the_router(
 
     assert error.code == "bad_payload"
     assert "cannot be encoded" in error.message
+
+
+@pytest.mark.parametrize("scale_to_zero", [True, False])
+async def test_a_submission_to_a_backend_without_an_instance_waits_for_one(
+    scale_to_zero: bool, client: BackendClient
+) -> None:
+    """Else a 502 may mean that the provider has accepted the run and its answer was lost."""
+    async with provider({SUBMIT: http({}, head="502 Bad Gateway")}) as server:
+        error = await failed(backend_at(server.url, client, scale_to_zero=scale_to_zero))
+
+    assert means_no_instance(error) is scale_to_zero
+    assert error.code == ("backend_unavailable" if scale_to_zero else "submission_unanswered")
 
 
 async def test_one_lost_poll_says_nothing_about_the_run(client: BackendClient) -> None:

@@ -96,7 +96,13 @@ def backend_of(
     else:
         dialect = adapter_of(config.dialect, url, headers, config.http)
         return HttpBackend(dialect, wire, run_timeout_s=config.run_timeout_s)
-    return RemoteBackend(api, clock, wire.outputs, run_timeout_s=config.run_timeout_s)
+    return RemoteBackend(
+        api,
+        clock,
+        wire.outputs,
+        run_timeout_s=config.run_timeout_s,
+        scale_to_zero=config.scale_to_zero,
+    )
 
 
 def health_url(config: BackendConfig) -> URL:

@@ -16,6 +16,7 @@ from beacon_contracts.inference import RunProgress
 from beacon_lifecycle import Clock
 from beacon_router.backends.errors import (
     cancelled_remotely,
+    means_no_instance,
     reported_error,
     run_timeout,
     run_unknown,
@@ -112,12 +113,14 @@ class RemoteBackend:
         new_outputs: Callable[[], OutputFiles],
         *,
         run_timeout_s: float | None = None,
+        scale_to_zero: bool = False,
         timeouts: CallTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         self._api = api
         self._clock = clock
         self._new_outputs = new_outputs
         self._run_timeout_s = run_timeout_s
+        self._scale_to_zero = scale_to_zero
         self._timeouts = timeouts
 
     @property
@@ -187,6 +190,8 @@ class RemoteBackend:
 
     def _submission_error(self, call: BackendCall, error: BackendError) -> BackendError:
         if self._api.repeatable or not is_ambiguous(error):
+            return error
+        if self._scale_to_zero and means_no_instance(error):
             return error
         log.warning("submission_unanswered", request=call.id, reason=str(error))
         return submission_unanswered(error.message)
