@@ -130,7 +130,7 @@ async def change_endpoint(
 
 async def _require_unlocked(connection: "Connection", webhook: WebhookId, owner: UserId | None) -> None:
     """Until the commit, no administrator disables it. An unknown endpoint is reported by what follows."""
-    if owner is not None and await connection.fetchval(_SQL["hold_endpoint"], webhook, owner):
+    if owner is not None and await connection.fetchval(_SQL["lock_own_endpoint"], webhook, owner):
         raise WebhookLockedError
 
 

@@ -26,7 +26,7 @@ SELECT id, user_id, url, events, description, created_at, disabled_at, disabled_
 FROM webhook_endpoints
 WHERE id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND deleted_at IS NULL;
 
--- name: hold_endpoint
+-- name: lock_own_endpoint
 -- Before its user changes it: whether an administrator has disabled it.
 SELECT locked FROM webhook_endpoints WHERE id = $1 AND user_id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE;
 
