@@ -7,17 +7,9 @@ import orjson
 import pytest
 
 from beacon_contracts.failures import FailureStage
-from beacon_contracts.inference import BatchAnswer, InferenceRequest, InferenceState
+from beacon_contracts.inference import BatchAnswer, InferenceRequest, InferenceState, InferenceView
 from beacon_runner.ports.router import RouterRefused
-from beacon_runner.router_client.replies import (
-    BusyReply,
-    FinishedReply,
-    MalformedReply,
-    PendingReply,
-    UnknownReply,
-    answer_to_all,
-    parse_reply,
-)
+from beacon_runner.router_client.replies import BusyReply, NoReply, UnknownReply, answer_to_all, parse_reply
 from beacon_runner.router_client.transport import HttpAnswer
 
 REQUEST = InferenceRequest(
@@ -42,13 +34,15 @@ def problem(status: int, code: str = "x", **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("state", ["completed", "failed", "cancelled"])
 def test_a_terminal_view_ends_the_call(state: str) -> None:
     reply = parse_reply(answer(200, view(state)), REQUEST)
-    assert isinstance(reply, FinishedReply)
-    assert reply.view.state == state
+    assert isinstance(reply, InferenceView)
+    assert (reply.state, reply.state.terminal) == (state, True)
 
 
 @pytest.mark.parametrize("state", ["queued", "warming", "running", "backoff"])
 def test_any_other_view_is_polled(state: str) -> None:
-    assert isinstance(parse_reply(answer(202, view(state)), REQUEST), PendingReply)
+    reply = parse_reply(answer(202, view(state)), REQUEST)
+    assert isinstance(reply, InferenceView)
+    assert not reply.state.terminal
 
 
 def test_an_unknown_request_is_lost() -> None:
@@ -83,12 +77,12 @@ def test_a_wrong_service_token_is_no_failure_of_the_job(status: int) -> None:
 
 def test_start_by_passed_is_a_retryable_failure_in_the_queue() -> None:
     done = parse_reply(answer(504, problem(504, code="start_by_passed")), REQUEST)
-    assert isinstance(done, FinishedReply)
-    assert done.view.state is InferenceState.FAILED
-    assert done.view.fence == 7
-    assert done.view.failure is not None
-    assert (done.view.failure.code, done.view.failure.stage) == ("start_by_passed", FailureStage.QUEUE)
-    assert done.view.failure.retryable
+    assert isinstance(done, InferenceView)
+    assert done.state is InferenceState.FAILED
+    assert done.fence == 7
+    assert done.failure is not None
+    assert (done.failure.code, done.failure.stage) == ("start_by_passed", FailureStage.QUEUE)
+    assert done.failure.retryable
 
 
 @pytest.mark.parametrize("status", [400, 409, 413, 422])
@@ -122,5 +116,6 @@ def test_a_refusal_carries_the_problem_and_a_failure_that_is_not_retried(status:
 )
 def test_an_invalid_reply_is_no_failure_of_the_job(status: int, body: object) -> None:
     reply = parse_reply(answer(status, body), REQUEST)
-    assert isinstance(reply, MalformedReply)
+    assert isinstance(reply, NoReply)
+    assert reply.sent
     assert str(status) in reply.reason

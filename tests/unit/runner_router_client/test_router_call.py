@@ -7,14 +7,14 @@ import pytest
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_runner.ports.router import RouterBusy, RouterUnreachable
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
-from beacon_runner.router_client.replies import BusyReply, MalformedReply, PendingReply, UnknownReply
-from beacon_runner.router_client.router_call import NoReply, RouterCall
+from beacon_runner.router_client.replies import BusyReply, NoReply, UnknownReply
+from beacon_runner.router_client.router_call import RouterCall
 
 REFUSED = NoReply("connection refused", sent=False)
 CUT = NoReply("connection lost", sent=True)
 NOT_HEARD = BusyReply(1.0, "no more connections", was_read=False)
-WAITING = PendingReply(
-    InferenceView(request_id="r", state=InferenceState.QUEUED, model="m", requested_region="US", fence=1)
+WAITING = InferenceView(
+    request_id="r", state=InferenceState.QUEUED, model="m", requested_region="US", fence=1
 )
 
 
@@ -189,11 +189,11 @@ def test_a_router_that_never_has_free_connections_is_unreachable() -> None:
 def test_invalid_replies_are_retried_a_bounded_number_of_times() -> None:
     trip = Trip("http://only", max_tries=3)
     only = trip.next()
-    trip.learn(only, MalformedReply("status 502"))
+    trip.learn(only, NoReply("status 502", sent=True))
     assert only.failures == 1
-    trip.learn(only, MalformedReply("status 502"))
+    trip.learn(only, NoReply("status 502", sent=True))
     with pytest.raises(RouterUnreachable, match="502"):
-        trip.learn(only, MalformedReply("status 502"))
+        trip.learn(only, NoReply("status 502", sent=True))
 
 
 def test_a_region_without_router_is_named() -> None:

@@ -5,17 +5,16 @@ from collections import deque
 from collections.abc import Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
-from functools import partial
+from http import HTTPStatus
 
 import orjson
 import structlog
 from pydantic import ValidationError
 
-from beacon_contracts.inference import MAX_BATCH_ENTRIES, BatchAnswer
+from beacon_contracts.inference import MAX_BATCH_ENTRIES, BatchAnswer, InferenceView
 from beacon_lifecycle import TaskSet
 from beacon_runner.ports.router import OnState
-from beacon_runner.router_client.replies import PendingReply, answer_to_all, view_of
-from beacon_runner.router_client.router_call import NoReply
+from beacon_runner.router_client.replies import NoReply, answer_to_all, view_of
 from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
 
 log = structlog.get_logger(__name__)
@@ -124,26 +123,24 @@ class RouterBatches:
 
     async def _run(self, exchange: "_Exchange") -> None:
         try:
-            refusal = await self._transport.stream(
-                self._url,
-                self._headers,
-                exchange.body(),
-                on_head=partial(self._accepted, exchange),
-                on_piece=exchange.add,
-                timeout_s=self._timeout_s,
-            )
-            if refusal is not None:
-                self._refused(exchange, refusal)
-            elif exchange.waiting:
-                exchange.fail(NoReply("the response has no answer to this request", sent=True))
+            async with self._transport.open(
+                self._url, self._headers, exchange.body(), timeout_s=self._timeout_s
+            ) as response:
+                if response.status != HTTPStatus.OK:
+                    body = await response.read()
+                    self._refused(exchange, HttpAnswer(response.status, response.headers, body))
+                    return
+                self._accepted(exchange)
+                async for piece in response.content.iter_any():
+                    exchange.add(piece)
+            exchange.end(NoReply("the response has no answer to this request", sent=True))
         except RouterExchangeError as error:
-            exchange.fail(NoReply(str(error), error.sent))
+            exchange.end(NoReply(str(error), error.sent))
         except Exception as error:
             log.exception("router_exchange_failed", url=self._url)
-            exchange.fail(NoReply(repr(error), sent=True))
+            exchange.end(NoReply(repr(error), sent=True))
         finally:
-            if exchange.waiting:
-                exchange.fail(NoReply("the client is closing", sent=True))
+            exchange.end(NoReply("the client is closing", sent=True))
             self._exchanges.discard(exchange)
             self._sent(exchange)
 
@@ -168,7 +165,7 @@ class RouterBatches:
                 entry.alone = True
                 self._due.append(entry)
         else:
-            exchange.answer_all(answer_to_all(refusal))
+            exchange.end(answer_to_all(refusal))
 
 
 @dataclass(eq=False)
@@ -199,13 +196,10 @@ class _Exchange:
         entries, self.waiting = self.waiting, {}
         return [entry for entry in entries.values() if not entry.answer.done()]
 
-    def answer_all(self, answer: BatchAnswer) -> None:
+    def end(self, answer: BatchAnswer | NoReply) -> None:
+        """The answer to all that have none yet."""
         for entry in self.take_waiting():
             entry.answer.set_result(answer)
-
-    def fail(self, reply: NoReply) -> None:
-        for entry in self.take_waiting():
-            entry.answer.set_result(reply)
 
     def _answer(self, line: bytes) -> None:
         try:
@@ -217,14 +211,10 @@ class _Exchange:
         if entry is None:
             log.warning("router_line_unknown", request=answer.request_id, status=answer.status)
         elif answer.status == PROGRESS:
-            _report_state(entry, answer)
+            view = view_of(answer)
+            if isinstance(view, InferenceView) and not view.state.terminal and not entry.answer.done():
+                entry.on_state(view)
         else:
             del self.waiting[entry.request_id]
             if not entry.answer.done():
                 entry.answer.set_result(answer)
-
-
-def _report_state(entry: BatchEntry, answer: BatchAnswer) -> None:
-    reply = view_of(answer)
-    if isinstance(reply, PendingReply) and not entry.answer.done():
-        entry.on_state(reply.view)

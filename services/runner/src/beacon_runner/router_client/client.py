@@ -28,8 +28,8 @@ from beacon_runner.ports.router import CancelResult, OnState, RouterRefused, Rou
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES, RouterBatches
 from beacon_runner.router_client.cancel_replies import combine_cancel_replies
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
-from beacon_runner.router_client.replies import FinishedReply, PendingReply, parse_reply
-from beacon_runner.router_client.router_call import NoReply, RouterCall
+from beacon_runner.router_client.replies import NoReply, parse_reply, view_of
+from beacon_runner.router_client.router_call import RouterCall
 from beacon_runner.router_client.stream import MEDIA_TYPE, InferenceStreams
 from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
 from beacon_telemetry import outgoing_headers
@@ -119,10 +119,10 @@ class RouterClient:
             reply = answer if isinstance(answer, NoReply) else parse_reply(answer, request)
             now = self._clock.now()
             pause_s = call.apply(endpoint, reply, now=now, took_s=now - sent_at)
-            if isinstance(reply, FinishedReply):
-                return reply.view
-            if isinstance(reply, PendingReply):
-                observe(reply.view)
+            if isinstance(reply, InferenceView):
+                if reply.state.terminal:
+                    return reply
+                observe(reply)
             if pause_s > 0:
                 await self._clock.sleep(pause_s)
 
@@ -218,8 +218,12 @@ class RouterClient:
             if isinstance(answer, NoReply):
                 router.record_failure(self._clock.now(), sent_at=sent_at)
         for router, answer in found:
-            view = None if isinstance(answer, NoReply) else _held_view(answer)
-            if view is not None and (not view.state.terminal or view.state is InferenceState.COMPLETED):
+            if isinstance(answer, NoReply) or answer.status not in (200, 202):
+                continue
+            view = view_of(answer)
+            if isinstance(view, InferenceView) and (
+                not view.state.terminal or view.state is InferenceState.COMPLETED
+            ):
                 log.info(
                     "existing_run_joined", request=request.request_id, router=router.url, state=view.state
                 )
@@ -299,17 +303,6 @@ def _view(answer: HttpAnswer | RouterExchangeError) -> InferenceView | None:
         return None
     try:
         return InferenceView.model_validate_json(answer.body)
-    except ValidationError:
-        log.warning("router_answer_invalid", status=answer.status)
-        return None
-
-
-def _held_view(answer: BatchAnswer) -> InferenceView | None:
-    """The inference as a router that holds it describes it."""
-    if answer.status not in (200, 202):
-        return None
-    try:
-        return InferenceView.model_validate(answer.document)
     except ValidationError:
         log.warning("router_answer_invalid", status=answer.status)
         return None

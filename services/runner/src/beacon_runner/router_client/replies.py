@@ -19,18 +19,6 @@ TOO_MANY_CONNECTIONS = "too_many_connections"  # the problem code of the HTTP se
 
 
 @dataclass(frozen=True, slots=True)
-class FinishedReply:
-    view: InferenceView
-
-
-@dataclass(frozen=True, slots=True)
-class PendingReply:
-    """The router holds the request; poll again."""
-
-    view: InferenceView
-
-
-@dataclass(frozen=True, slots=True)
 class UnknownReply:
     """The router does not know the request: it restarted, or the result expired."""
 
@@ -49,13 +37,18 @@ class BusyReply:
 
 
 @dataclass(frozen=True, slots=True)
-class MalformedReply:
-    """No response of a working router: from a proxy in between, or from a router that crashed."""
+class NoReply:
+    """No response of a working router: none, or that of a proxy in between or of a router that crashed.
+
+    `sent`: the router may have received the request.
+    """
 
     reason: str
+    sent: bool
 
 
-RouterReply = FinishedReply | PendingReply | UnknownReply | BusyReply | MalformedReply
+RouterReply = InferenceView | UnknownReply | BusyReply | NoReply
+"""A view: the router holds the request (poll again), or with a terminal state, it has ended."""
 
 
 def parse_reply(answer: BatchAnswer, request: InferenceRequest) -> RouterReply:
@@ -75,11 +68,11 @@ def parse_reply(answer: BatchAnswer, request: InferenceRequest) -> RouterReply:
             reason = f"it does not accept the service token ({detail}); check BEACON_SERVICE_TOKEN"
             return BusyReply(TOKEN_REFUSED_RETRY_S, reason)
         case 504 if problem is not None:
-            return FinishedReply(_not_started(request, problem))
+            return _not_started(request, problem)
         case status if problem is not None and 400 <= status < 500 and status not in (408, 425):
             raise RouterRefused(problem)
         case status:
-            return MalformedReply(f"status {status}" + (f": {problem.detail}" if problem else ""))
+            return NoReply(f"status {status}" + (f": {problem.detail}" if problem else ""), sent=True)
 
 
 def problem_of(answer: BatchAnswer) -> Problem | None:
@@ -115,14 +108,13 @@ def _header_retry_after_s(headers: Mapping[str, str]) -> float | None:
     return float(text) if text.isascii() and text.isdigit() else None
 
 
-def view_of(answer: BatchAnswer) -> RouterReply:
+def view_of(answer: BatchAnswer) -> InferenceView | NoReply:
     """The inference as the router describes it."""
     try:
-        view = InferenceView.model_validate(answer.document)
+        return InferenceView.model_validate(answer.document)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]["msg"]
-        return MalformedReply(f"status {answer.status} with a body that is not an inference: {wrong}")
-    return FinishedReply(view) if view.state.terminal else PendingReply(view)
+        return NoReply(f"status {answer.status} with a body that is not an inference: {wrong}", sent=True)
 
 
 def _not_started(request: InferenceRequest, problem: Problem) -> InferenceView:

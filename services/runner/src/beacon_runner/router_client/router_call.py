@@ -7,29 +7,15 @@ that router is gone (its memory is lost) or does not know it; the request id mak
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from beacon_contracts.inference import InferenceView
 from beacon_runner.ports.router import RouterBusy, RouterUnreachable
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
-from beacon_runner.router_client.replies import (
-    BusyReply,
-    FinishedReply,
-    MalformedReply,
-    PendingReply,
-    RouterReply,
-    UnknownReply,
-)
+from beacon_runner.router_client.replies import BusyReply, NoReply, RouterReply, UnknownReply
 
 BACKOFF_FIRST_S = 0.25
 BACKOFF_MAX_S = 4.0
 FAILURES_BEFORE_LEAVING = 3
 MIN_POLL_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class NoReply:
-    """No response; `sent` is true when the router may have received the request."""
-
-    reason: str
-    sent: bool
 
 
 @dataclass(slots=True)
@@ -58,30 +44,23 @@ class RouterCall:
         soonest = min(self.busy.values(), key=lambda busy: busy.retry_after_s)
         raise RouterBusy(soonest.retry_after_s, soonest.reason)
 
-    def apply(
-        self, endpoint: RouterEndpoint, reply: RouterReply | NoReply, *, now: float, took_s: float
-    ) -> float:
+    def apply(self, endpoint: RouterEndpoint, reply: RouterReply, *, now: float, took_s: float) -> float:
         """Update the state with one reply; returns the seconds to wait before the next request."""
         match reply:
-            case FinishedReply():
+            case InferenceView():
                 endpoint.record_success()
-                return 0.0
-            case PendingReply():
-                return self._on_pending(endpoint, took_s)
+                return 0.0 if reply.state.terminal else self._on_pending(endpoint, took_s)
             case UnknownReply():
                 endpoint.record_success()
                 return self._start_over("the router does not know the request")
             case BusyReply():
                 return self._on_busy(endpoint, reply)
-            case MalformedReply():
-                return self._on_failure(endpoint, reply.reason, sent=True, now=now, took_s=took_s)
             case NoReply():
                 return self._on_failure(endpoint, reply.reason, sent=reply.sent, now=now, took_s=took_s)
             case _:
                 assert_never(reply)
 
     def _on_pending(self, endpoint: RouterEndpoint, took_s: float) -> float:
-        endpoint.record_success()
         if self.accepted:
             self.tries = 0  # the router kept the request between two calls: real progress
         self.assigned, self.accepted, self.failures_in_a_row = endpoint, True, 0

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from io import BytesIO
 
 from pydantic import ValidationError
 
@@ -13,12 +14,12 @@ from beacon_runner.ports.interactive import InteractiveEvent, ResponseLost
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
 from beacon_runner.router_client.replies import (
     BusyReply,
-    FinishedReply,
+    NoReply,
     RouterReply,
     answer_to_all,
     parse_reply,
 )
-from beacon_runner.router_client.router_call import NoReply, RouterCall
+from beacon_runner.router_client.router_call import RouterCall
 from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeError, RouterTransport
 
 ROUTER_STOPPING = "router_stopping"  # the router's failure code: returned before it ran
@@ -53,9 +54,9 @@ class InferenceStreams:
             async with aclosing(exchange.events(self.transport, headers, timeout_s=self.timeout_s)) as events:
                 async for event in events:
                     yield event
-            if isinstance(exchange.reply, FinishedReply):
+            if isinstance(exchange.reply, InferenceView) and exchange.reply.state.terminal:
                 endpoint.record_success()
-                yield exchange.reply.view
+                yield exchange.reply
                 return
             if exchange.begun:
                 raise ResponseLost(f"{endpoint.url}: {exchange.reply}")
@@ -72,7 +73,7 @@ class Exchange:
         self._request = request
         self.begun = False
         """A part of the response has arrived."""
-        self.reply: RouterReply | NoReply = NoReply("the event stream ended early", sent=False)
+        self.reply: RouterReply = NoReply("the event stream ended early", sent=False)
 
     async def events(
         self, transport: RouterTransport, headers: Mapping[str, str], *, timeout_s: float
@@ -81,7 +82,9 @@ class Exchange:
         url = f"{self._endpoint.url}/inference"
         self._endpoint.in_flight += 1
         try:
-            async with transport.open(url, headers, self._request.body, timeout_s=timeout_s) as response:
+            # A reader shares the bytes and is sent in parts, so that a large body is not copied.
+            body = BytesIO(self._request.body)
+            async with transport.open(url, headers, body, timeout_s=timeout_s) as response:
                 if response.status != 200:
                     answer = HttpAnswer(response.status, response.headers, await response.read())
                     self.reply = parse_reply(answer_to_all(answer), self._request.head)
@@ -131,4 +134,4 @@ def _final_reply(view: InferenceView) -> RouterReply:
     """A router that stops returns what has not run."""
     if view.failure is not None and view.failure.code == ROUTER_STOPPING and not view.tries:
         return BusyReply(RESTART_S, "the router is stopping")
-    return FinishedReply(view)
+    return view

@@ -2,10 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from http import HTTPStatus
 from io import BytesIO
 
 import aiohttp
@@ -56,41 +55,20 @@ class RouterTransport:
             ):
                 return HttpAnswer(response.status, response.headers, await response.read())
 
-    async def stream(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        *,
-        on_head: Callable[[], None],
-        on_piece: Callable[[bytes], None],
-        timeout_s: float,
-    ) -> HttpAnswer | None:
-        """POST and pass on the body of a 200 as it arrives; the answer if it has another status.
+    @asynccontextmanager
+    async def open(
+        self, url: str, headers: Mapping[str, str], body: bytes | BytesIO, *, timeout_s: float
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """POST; the response is read inside, as it arrives.
 
-        `timeout_s` is the longest time without any part of the response.
+        `timeout_s` limits the time until its head has arrived, and the time between two parts of it.
         """
         with _exchange_errors(timeout_s):
             async with (
-                asyncio.timeout(timeout_s) as timeout,
-                self._request("POST", url, headers, body) as response,
+                asyncio.timeout(timeout_s) as until_head,
+                self._request("POST", url, headers, body, idle_s=timeout_s) as response,
             ):
-                if response.status != HTTPStatus.OK:
-                    return HttpAnswer(response.status, response.headers, await response.read())
-                on_head()
-                async for piece in response.content.iter_any():
-                    timeout.reschedule(asyncio.get_running_loop().time() + timeout_s)
-                    on_piece(piece)
-                return None
-
-    @asynccontextmanager
-    async def open(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, timeout_s: float
-    ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """POST; the response is read inside, with at most `timeout_s` between two parts of it."""
-        with _exchange_errors(timeout_s):
-            # A reader shares the bytes and is sent in parts, so that a large body is not copied.
-            async with self._request("POST", url, headers, BytesIO(body), idle_s=timeout_s) as response:
+                until_head.reschedule(None)
                 yield response
 
     async def aclose(self) -> None:
