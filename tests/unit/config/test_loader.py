@@ -374,6 +374,7 @@ def test_a_system_of_one_class_needs_one_pool(copy: Copy) -> None:
     assert config.ranks == {"gold": 0, "rest": 1}
     assert config.known_tier("gold") == "gold"
     assert config.known_tier("removed") == config.known_tier(None) == "rest"
+    assert [config.rank_of(tier) for tier in ("gold", "rest", "removed", None)] == [0, 1, 1, 1]
 
 
 def test_an_empty_file_is_refused_with_the_missing_sections(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from starlette.types import Message
 
 from beacon_http.connections import CONNECTION
 from beacon_router.http import inference_events
-from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_events import InferenceEvents
+from beacon_router.http.presenter import InferencePresenter
 from beacon_router.scheduling import RequestId
 from beacon_router.service.dispatch_service import DispatchService
 from beacon_router.service.inference import Inference, InferenceSpec
@@ -20,7 +20,7 @@ from beacon_runner.router_client.stream import EventDecoder
 PATIENCE_S = 20.0
 
 
-class _Answers:
+class _Presenter:
     def render(self, inference: Inference, *, response: bool) -> bytes:
         assert not response
         return b'{"request_id":"r","state":"running","model":"m","requested_region":"US","fence":0}'
@@ -38,7 +38,7 @@ async def test_a_silent_response_keeps_its_connection_alive(monkeypatch: pytest.
     inference = Inference(
         RequestId("r"), InferenceSpec(RequestId("r"), "m", "US", 0, b"{}", sink=sink), 2, 0, 0.0, False, 0.0
     )
-    dispatch, answers = cast("DispatchService", _Dispatch()), cast("InferenceAnswers", _Answers())
+    dispatch, presenter = cast("DispatchService", _Dispatch()), cast("InferencePresenter", _Presenter())
     sent: list[bytes] = []
     comments = asyncio.Event()
 
@@ -53,7 +53,7 @@ async def test_a_silent_response_keeps_its_connection_alive(monkeypatch: pytest.
 
     scope = {CONNECTION: SimpleNamespace(lost=False, on_lost=None)}
     await sink.write(b"data: one\n\n")
-    response = asyncio.ensure_future(InferenceEvents(inference, dispatch, answers)(scope, receive, send))
+    response = asyncio.ensure_future(InferenceEvents(inference, dispatch, presenter)(scope, receive, send))
     async with asyncio.timeout(PATIENCE_S):
         await comments.wait()
         await sink.write(b"data: two\n\n")

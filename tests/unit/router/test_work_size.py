@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beacon_config.topology import ModelConfig
-from beacon_router.http.work_size import MAX_WORK_SIZE, WorkSizes, size_of
+from beacon_router.http.work_size import MAX_WORK_SIZE, size_of, work_size
 
-SIZES = WorkSizes({"audio": ModelConfig(size="duration"), "chat": ModelConfig()})
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -40,13 +38,12 @@ def test_any_value_is_a_size_or_unknown(value: object) -> None:
 
 
 def test_the_size_is_read_from_params_before_input() -> None:
-    assert SIZES.of("audio", {}, {"duration": 8}) == 8.0
-    assert SIZES.of("audio", {"duration": 5}, {"duration": 8}) == 8.0
-    assert SIZES.of("audio", {"duration": 600}, {"duration": 1}) == 600.0
-    assert SIZES.of("audio", {"duration": None}, {"duration": 8}) == 8.0
-    assert SIZES.of("audio", {}, {"prompt": "a bell"}) is None
+    assert work_size("duration", {}, {"duration": 8}) == 8.0
+    assert work_size("duration", {"duration": 5}, {"duration": 8}) == 8.0
+    assert work_size("duration", {"duration": 600}, {"duration": 1}) == 600.0
+    assert work_size("duration", {"duration": None}, {"duration": 8}) == 8.0
+    assert work_size("duration", {}, {"prompt": "a bell"}) is None
 
 
 def test_a_model_without_the_setting_has_no_sizes() -> None:
-    assert SIZES.of("chat", {"duration": 5}, {"duration": 8}) is None
-    assert SIZES.of("unheard of", {"duration": 5}, {}) is None
+    assert work_size(None, {"duration": 5}, {"duration": 8}) is None

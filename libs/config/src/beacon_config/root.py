@@ -75,6 +75,10 @@ class BeaconConfig(Section):
         """The tier itself, or the lowest one for users of a tier that was removed from the file."""
         return tier if tier is not None and tier in self.tiers else self.lowest_tier
 
+    def rank_of(self, tier: str | None) -> int:
+        """The rank of the tier, or the lowest one: as `known_tier`."""
+        return len(self.tiers) - 1 if tier is None else self.ranks.get(tier, len(self.tiers) - 1)
+
     @model_validator(mode="before")
     @classmethod
     def _derive_regions_and_models(cls, data: Any) -> Any:

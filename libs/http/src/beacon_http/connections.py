@@ -88,7 +88,10 @@ class BatchedWrites:
         self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+        """The other methods are the transport's own; each is looked up once."""
+        method = getattr(self._transport, name)
+        setattr(self, name, method)
+        return method
 
     def _flush(self) -> None:
         pieces, self._pieces, self._size = self._pieces, [], 0

@@ -91,21 +91,16 @@ class _LimitedBody:
             return await self._receive()
         if self._deadline is None and (content_length(self._scope) or 0) > self._max_bytes:
             await self._refuse()
-        if self._deadline is None:
-            self._start_timeout()
         message = await self._next()
         if self._received > self._max_bytes:
             await self._refuse()
         return message
 
-    def _start_timeout(self) -> None:
-        self._deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
-
     async def _next(self) -> Message:
         """The next part of the body. Raises 408 after the deadline, 503 when the server stops."""
         limits = self._limits
-        if self._timed_by_part:
-            self._start_timeout()
+        if self._deadline is None or self._timed_by_part:
+            self._deadline = asyncio.get_running_loop().time() + limits.timeout_s
         timeout = asyncio.timeout_at(0.0 if limits.stopping else self._deadline)
         limits.receiving.add(timeout)
         try:
@@ -127,7 +122,7 @@ class _LimitedBody:
 
     async def _discard(self) -> None:
         """A client that is still sending does not read the response, and would find the connection reset."""
-        self._start_timeout()
+        self._deadline = None
         while not self._complete:
             await self._next()
 

@@ -109,7 +109,7 @@ class RouterConfiguration:
             topology,
             policy_of(config),
             run_rules_of(config),
-            ranks=[config.ranks[config.known_tier(tier)] for tier in before.tiers],
+            ranks=[config.rank_of(tier) for tier in before.tiers],
             replaced=_replaced(before, config),
             scale_to_zero=scaled_to_zero(config),
             queue_size=config.router.queue_size,

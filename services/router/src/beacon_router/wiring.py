@@ -19,7 +19,6 @@ from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.batch_handler import BatchHandler
 from beacon_router.http.bodies import BodyReader
 from beacon_router.http.config_routes import config_routes
-from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_handler import InferenceHandler
 from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.presenter import InferencePresenter
@@ -169,12 +168,10 @@ def _server(
     router = live.current.router
     nearest = RegionChoice(dispatch.scheduler, dispatch.breakers, dispatch.clock)
     parser = InferenceParser(live, dispatch.clock, nearest)
-    answers = InferenceAnswers(
-        InferencePresenter(dispatch.scheduler, dispatch.breakers, dispatch.clock, live)
-    )
+    presenter = InferencePresenter(dispatch.scheduler, dispatch.breakers, dispatch.clock, live)
     reader = BodyReader(dispatch.store, router.body_bytes)
-    inference = InferenceHandler(dispatch, parser, answers, auth, reader)
-    batches = BatchHandler(dispatch, parser, answers, auth, reader)
+    inference = InferenceHandler(dispatch, parser, presenter, auth, reader)
+    batches = BatchHandler(dispatch, parser, presenter, auth, reader)
     others = [
         status_routes(StatusReader(live, dispatch), auth),
         config_routes(configuration.view, configuration.apply, auth),

@@ -10,7 +10,7 @@ _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 
 
 def presented_key(scope: Scope) -> str | None:
-    """The key in `Authorization: Bearer` or `X-API-Key`."""
+    """The key in `Authorization: Bearer` or `X-API-Key`: one character for each byte that was sent."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             kind, _, key = value.decode("latin-1").partition(" ")
@@ -24,15 +24,11 @@ class ServiceAuth:
     def __init__(self, token: str) -> None:
         self._token = token.encode()
 
-    def is_service(self, key: str) -> bool:
-        """The key as `presented_key` gives it: one character for each byte that was sent."""
-        return hmac.compare_digest(key.encode("latin-1"), self._token)
-
     def check(self, scope: Scope) -> None:
         key = presented_key(scope)
         if key is None:
             raise HttpProblemError(
                 401, "no_token", "send the service token as Authorization: Bearer", headers=_CHALLENGE
             )
-        if not self.is_service(key):
+        if not hmac.compare_digest(key.encode("latin-1"), self._token):
             raise HttpProblemError(403, "wrong_token", "this is not the service token")

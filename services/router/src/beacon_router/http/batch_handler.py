@@ -18,9 +18,9 @@ from beacon_http.problems import HttpProblemError
 from beacon_http.replies import Reply, problem_reply
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.bodies import BodyReader
-from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.prefer import UNTIL_DONE, preference_of
+from beacon_router.http.presenter import InferencePresenter
 from beacon_router.http.problems import log_unexpected, problem_of
 from beacon_router.scheduling import RequestId
 from beacon_router.service.dispatch_service import DispatchService
@@ -57,13 +57,13 @@ class BatchHandler:
         self,
         dispatch: DispatchService,
         parser: InferenceParser,
-        answers: InferenceAnswers,
+        presenter: InferencePresenter,
         auth: ServiceAuth,
         bodies: BodyReader,
     ) -> None:
         self._dispatch = dispatch
         self._parser = parser
-        self._answers = answers
+        self._presenter = presenter
         self._auth = auth
         self._bodies = bodies
 
@@ -85,7 +85,7 @@ class BatchHandler:
         request_id = document.get("request_id") if isinstance(document, dict) else None
         request_id = request_id if isinstance(request_id, str) else None
         try:
-            self._dispatch.accept(self._parser.parse_document(document))
+            self._dispatch.accept(self._parser.parse(document))
         except Exception as error:  # noqa: BLE001 - it is the answer of this entry only
             return Entry(request_id, _refused(error))
         return Entry(request_id)
@@ -120,12 +120,12 @@ class BatchHandler:
     def _line_of(self, request_id: RequestId) -> bytes:
         """The inference is looked up now: while a client reads slowly, only the store keeps its result."""
         try:
-            return _line(request_id, self._answers.of(self._dispatch.get(request_id)))
+            return _line(request_id, self._presenter.answer(self._dispatch.get(request_id)))
         except Exception as error:  # noqa: BLE001 - it is the answer of this entry only
             return _line(request_id, _refused(error))
 
     def _progress_line(self, inference: Inference) -> bytes:
-        return _line(inference.id, Reply(102, self._answers.render(inference)))
+        return _line(inference.id, Reply(102, self._presenter.render(inference)))
 
 
 class Changes(NamedTuple):

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from beacon_http.disconnect import ended_on_disconnect
-from beacon_router.http.inference_answers import InferenceAnswers
+from beacon_router.http.presenter import InferencePresenter
 from beacon_router.service.dispatch_service import DispatchService
 from beacon_router.service.inference import Inference
 from beacon_router.service.streams import StreamSink
@@ -33,10 +33,12 @@ def accepts_events(scope: Scope) -> bool:
 class InferenceEvents:
     """A streamed response; it owns the inference, which is cancelled when the client disconnects."""
 
-    def __init__(self, inference: Inference, dispatch: DispatchService, answers: InferenceAnswers) -> None:
+    def __init__(
+        self, inference: Inference, dispatch: DispatchService, presenter: InferencePresenter
+    ) -> None:
         self._inference = inference
         self._dispatch = dispatch
-        self._answers = answers
+        self._presenter = presenter
         self._send: Send
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
@@ -75,7 +77,7 @@ class InferenceEvents:
         await self._send({"type": "http.response.body", "body": piece, "more_body": more})
 
     def _view(self, event: bytes) -> bytes:
-        return b"event: %s\ndata: %s\n\n" % (event, self._answers.render(self._inference, response=False))
+        return b"event: %s\ndata: %s\n\n" % (event, self._presenter.render(self._inference, response=False))
 
 
 class _StateTimer:

@@ -8,15 +8,16 @@ from starlette.types import ASGIApp, Scope
 
 from beacon_contracts.inference import RemoteRun
 from beacon_http.connections import CONNECTION, TrackedConnection
+from beacon_http.json_body import json_object
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import JSON
 from beacon_router.backends import BackendError
 from beacon_router.http.auth import ServiceAuth
 from beacon_router.http.bodies import BodyReader
-from beacon_router.http.inference_answers import InferenceAnswers
 from beacon_router.http.inference_events import InferenceEvents, accepts_events
 from beacon_router.http.inference_parser import InferenceParser
 from beacon_router.http.prefer import IMMEDIATELY, UNTIL_DONE, Preference, preference_of
+from beacon_router.http.presenter import InferencePresenter
 from beacon_router.scheduling import RequestId
 from beacon_router.service.dispatch_service import DispatchService
 from beacon_router.service.errors import UnknownInferenceError
@@ -28,13 +29,13 @@ class InferenceHandler:
         self,
         dispatch: DispatchService,
         parser: InferenceParser,
-        answers: InferenceAnswers,
+        presenter: InferencePresenter,
         auth: ServiceAuth,
         bodies: BodyReader,
     ) -> None:
         self._dispatch = dispatch
         self._parser = parser
-        self._answers = answers
+        self._presenter = presenter
         self._auth = auth
         self._bodies = bodies
 
@@ -42,9 +43,9 @@ class InferenceHandler:
         """Queue or join; responds when it has ended or the preferred wait has passed, or streams events."""
         self._auth.check(request.scope)
         events = accepts_events(request.scope)
-        spec = self._parser.parse(await self._bodies.read(request), streams=events)
+        spec = self._parser.parse(json_object(await self._bodies.read(request)), streams=events)
         if events:
-            return InferenceEvents(self._dispatch.submit_alone(spec), self._dispatch, self._answers)
+            return InferenceEvents(self._dispatch.submit_alone(spec), self._dispatch, self._presenter)
         inference = self._dispatch.submit(spec)
         del spec  # its input is dropped when it has ended
         return await self._wait(inference, preference_of(request.scope, UNTIL_DONE), request.scope)
@@ -66,7 +67,7 @@ class InferenceHandler:
                 raise
             await self._cancel_remote(remote)
             return Response(status_code=204)
-        return Response(self._answers.render(inference), media_type=JSON.decode())
+        return Response(self._presenter.render(inference), media_type=JSON.decode())
 
     async def _cancel_remote(self, remote: RemoteRun) -> None:
         try:
@@ -75,7 +76,10 @@ class InferenceHandler:
             raise HttpProblemError(502, "cancel_failed", f"{remote.backend}: {error.message}") from error
 
     async def _wait(self, inference: Inference, preference: Preference, scope: Scope) -> Response:
-        """The waiter is removed when the client disconnects; the inference continues."""
+        """Responds when it has ended or the preferred wait has passed.
+
+        The waiter is removed when the client disconnects; the inference continues.
+        """
         if not inference.done and preference.wait_s != 0:
             connection: TrackedConnection | None = scope.get(CONNECTION)
             if connection is None or connection.lost:
@@ -91,10 +95,7 @@ class InferenceHandler:
             finally:
                 waiter.cancel()
                 connection.on_lost = None
-        return self._response(inference, preference)
-
-    def _response(self, inference: Inference, preference: Preference) -> Response:
-        response = self._answers.of(inference).response()
+        response = self._presenter.answer(inference).response()
         if preference.applied is not None:
             response.headers["preference-applied"] = preference.applied
         return response

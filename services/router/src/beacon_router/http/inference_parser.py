@@ -1,16 +1,16 @@
-"""From a request body to an InferenceSpec: validated once, names resolved, payload kept as JSON text."""
+"""From a JSON document to an InferenceSpec: validated once, names resolved, payload kept as JSON text."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from beacon_config import Derived, LiveConfig
+from beacon_config import LiveConfig
 from beacon_contracts.inference import Failover, InferenceRequest
-from beacon_http.json_body import json_object
 from beacon_http.problems import HttpProblemError
 from beacon_lifecycle import Clock
 from beacon_router.backends.input_files import named_files
 from beacon_router.backends.types import EMPTY_OBJECT
 from beacon_router.http.bodies import json_text
-from beacon_router.http.work_size import WorkSizes
+from beacon_router.http.work_size import work_size
 from beacon_router.scheduling import RequestId
 from beacon_router.service.inference import InferenceSpec
 from beacon_router.service.region_choice import RegionChoice
@@ -21,27 +21,28 @@ class InferenceParser:
     def __init__(self, live: LiveConfig, clock: Clock, nearest: RegionChoice) -> None:
         self._nearest = nearest
         self._live = live
-        self._sizes = Derived(live, lambda config: WorkSizes(config.models))
         self._clock = clock
 
-    def parse(self, body: bytes | bytearray, *, streams: bool = False) -> InferenceSpec:
+    def parse(self, document: Any, *, streams: bool = False) -> InferenceSpec:
         """`streams`: the response may be streamed from the backend, if the request wants that."""
-        return self.parse_document(json_object(body), streams=streams)
-
-    def parse_document(self, document: Any, *, streams: bool = False) -> InferenceSpec:
-        request = InferenceRequest.model_validate(document)
-        models = self._live.current.models
-        if request.model not in models:
-            known = ", ".join(models)
+        request, config = InferenceRequest.model_validate(document), self._live.current
+        model = config.models.get(request.model)
+        if model is None:
+            known = ", ".join(config.models)
             raise HttpProblemError(422, "unknown_model", f"model: {request.model!r} is not one of {known}")
+        rank, needs = config.rank_of(request.tier), frozenset(request.needs)
+        if request.region is None:
+            region = self._nearest.shortest_wait(request.model, rank, needs)
+        else:
+            region = _known_region(config.region_names, request.region)
         given = json_text("input", request.input)
         if b'"file_' in given:
             _check_files(request)
         return InferenceSpec(
             id=RequestId(request.request_id),
             model=request.model,
-            region=self._region(request),
-            rank=self._rank(request),
+            region=region,
+            rank=rank,
             input=given,
             params=json_text("params", request.params) if request.params else EMPTY_OBJECT,
             context=json_text("context", request.context) if request.context else EMPTY_OBJECT,
@@ -54,31 +55,24 @@ class InferenceParser:
             fence=request.fence,
             start_by=None if request.start_by is None else self._monotonic(request.start_by),
             timeout_s=request.timeout_s,
-            needs=frozenset(request.needs),
+            needs=needs,
             files=tuple(request.files),
             remote=request.remote,
             sink=StreamSink() if streams and request.stream else None,
-            work_size=self._sizes().of(request.model, request.params, request.input),
+            work_size=work_size(model.size, request.params, request.input),
         )
-
-    def _rank(self, request: InferenceRequest) -> int:
-        config = self._live.current
-        return config.ranks[config.known_tier(request.tier)]
-
-    def _region(self, request: InferenceRequest) -> str:
-        if request.region is None:
-            needs = frozenset(request.needs)
-            return self._nearest.shortest_wait(request.model, self._rank(request), needs)
-        regions = self._live.current.region_names
-        region = regions.get(request.region.casefold())
-        if region is None:
-            known = ", ".join(sorted(set(regions.values())))
-            raise HttpProblemError(422, "unknown_region", f"region: {request.region!r} is not one of {known}")
-        return region
 
     def _monotonic(self, unix_s: float) -> float:
         """A wall-clock time on the router's monotonic clock."""
         return self._clock.now() + unix_s - self._clock.wall().timestamp()
+
+
+def _known_region(names: Mapping[str, str], given: str) -> str:
+    region = names.get(given.casefold())
+    if region is None:
+        known = ", ".join(sorted(set(names.values())))
+        raise HttpProblemError(422, "unknown_region", f"region: {given!r} is not one of {known}")
+    return region
 
 
 def _check_files(request: InferenceRequest) -> None:

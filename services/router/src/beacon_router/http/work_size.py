@@ -3,23 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
-from beacon_config.topology import ModelConfig
-
 MAX_WORK_SIZE: Final = 1e12
 """Larger values are ignored as mistakes."""
 
 
-class WorkSizes:
-    def __init__(self, models: Mapping[str, ModelConfig]) -> None:
-        self._fields = {name: model.size for name, model in models.items() if model.size is not None}
-
-    def of(self, model: str, params: Mapping[str, object], given: Mapping[str, object]) -> float | None:
-        """The larger of the sizes in the params and the input of a request; None if there is none."""
-        field = self._fields.get(model)
-        if field is None:
-            return None
-        sizes = (size_of(params.get(field)), size_of(given.get(field)))
-        return max((size for size in sizes if size is not None), default=None)
+def work_size(field: str | None, params: Mapping[str, object], given: Mapping[str, object]) -> float | None:
+    """The larger of the sizes in the params and the input of a request; None if there is none."""
+    if field is None:
+        return None
+    sizes = (size_of(params.get(field)), size_of(given.get(field)))
+    return max((size for size in sizes if size is not None), default=None)
 
 
 def size_of(value: object) -> float | None:
