@@ -7,7 +7,7 @@ from itertools import cycle, islice
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
-from beacon_runner.postgres.users import PostgresUsers
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from benchmarks.harness.http_load import load, post
 from benchmarks.harness.system import options, serve
 from benchmarks.runner.systems.children import address_in, scratch, start

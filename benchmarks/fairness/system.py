@@ -9,7 +9,7 @@ from beacon_contracts.ids import UserId
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.tiers import JobClass
 from beacon_runner.ports.router import OnState
-from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.wiring.loops import build_worker
 from beacon_runner.worker.executor import ExecutionRules, RouterExecutor
 from benchmarks.harness.system import options, serve

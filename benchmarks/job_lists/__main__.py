@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from beacon_contracts.api_keys import new_api_key
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import PostgresUsers
 from benchmarks.harness.servers import shared_servers
 from benchmarks.job_lists import export, lists
 from benchmarks.job_lists.database import add_matrix, fill

@@ -6,11 +6,11 @@ from beacon_config import load_config
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
-from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.domain.plan import execution_keys
-from beacon_runner.domain.submissions import NewJob
+from beacon_runner.domain.execution.plan import execution_keys
+from beacon_runner.domain.jobs.admission import AdmittedJob
+from beacon_runner.domain.jobs.submissions import NewJob
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.submissions import PostgresSubmissions
+from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
 from benchmarks.harness.process import ROOT
 
 CONFIG = ROOT / "config" / "beacon.toml"

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
-from beacon_runner.domain.job_filter import JobFilter
+from beacon_runner.domain.jobs.job_filter import JobFilter
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.job_queries import PostgresJobQueries
+from beacon_runner.postgres.jobs.job_queries import PostgresJobQueries
 
 PAGE = 50
 WARM_UP = 3

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from beacon_runner.postgres.job_pages import MAX_EXAMINED, MAX_SORTED
+from beacon_runner.postgres.jobs.job_pages import MAX_EXAMINED, MAX_SORTED
 from benchmarks.harness.machine import facts_line, machine_facts
 from benchmarks.harness.process import ROOT
 from benchmarks.harness.statistics import Spread

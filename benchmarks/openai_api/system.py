@@ -8,8 +8,8 @@ from pathlib import Path
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import PostgresUsers
 from benchmarks.harness.servers import RunTarget, SharedServers
 from benchmarks.router.processes import TOKEN, Server, free_port, serving
 

@@ -15,16 +15,16 @@ from beacon_contracts.ids import JobId, UserId, WebhookId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
-from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.domain.commands import CancelDecision, JobVersion
-from beacon_runner.domain.submissions import NewJob
-from beacon_runner.domain.webhooks import SECRET_BYTES, NewEndpoint, new_secret
+from beacon_runner.domain.jobs.admission import AdmittedJob
+from beacon_runner.domain.jobs.commands import CancelDecision, JobVersion
+from beacon_runner.domain.jobs.submissions import NewJob
+from beacon_runner.domain.webhooks.webhooks import SECRET_BYTES, NewEndpoint, new_secret
 from beacon_runner.maintenance.webhook_delivery import PER_ENDPOINT
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.job_commands import PostgresJobCommands
-from beacon_runner.postgres.submissions import PostgresSubmissions
-from beacon_runner.postgres.users import PostgresUsers
-from beacon_runner.postgres.webhooks import PostgresWebhooks
+from beacon_runner.postgres.jobs.job_commands import PostgresJobCommands
+from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
+from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
 from benchmarks.harness.process import ROOT
 from benchmarks.harness.servers import RunTarget
 from benchmarks.router.processes import TOKEN, free_port, serving

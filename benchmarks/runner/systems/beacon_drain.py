@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from beacon_contracts.ids import JobId
 from beacon_lifecycle import Service, tune_gc
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import ClaimedJob, StageReport
-from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.domain.execution.stage_result import ClaimedJob, StageReport
+from beacon_runner.domain.queue.messages import Message
+from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.wiring.loops import RelayStore, build_relay, build_worker
 from beacon_runner.worker.executor import ExecutionRules, Executor, RouterExecutor
 from benchmarks.harness.system import Progress, options, run

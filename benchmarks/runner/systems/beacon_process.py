@@ -11,9 +11,9 @@ from beacon_lifecycle import Service, Supervisor, SystemClock, run_process, tune
 from beacon_redis import RedisAddress
 from beacon_runner.application.configuration import ConfigService
 from beacon_runner.ports.router import InferencePort
-from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.config_revisions import PostgresConfigRevisions
 from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker

@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from beacon_runner.domain.messages import Message
-from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.domain.queue.messages import Message
+from beacon_runner.postgres.jobs.claims import PostgresClaims
 from benchmarks.harness.system import run
 from benchmarks.runner.systems.shipped import (
     Filler,

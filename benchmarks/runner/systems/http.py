@@ -8,7 +8,7 @@ from typing import Any
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
-from beacon_runner.postgres.users import PostgresUsers
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from benchmarks.harness.http_load import KeptConnection, load, post
 from benchmarks.harness.pickup import measure
 from benchmarks.harness.system import options, run, until

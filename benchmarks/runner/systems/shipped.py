@@ -11,14 +11,14 @@ from beacon_contracts.jobs import GenerationJob
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
 from beacon_redis import RedisAddress
-from beacon_runner.domain.admission import Admission
-from beacon_runner.domain.job_ids import new_job_ids
-from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.domain.submissions import NewJob
+from beacon_runner.domain.jobs.admission import Admission
+from beacon_runner.domain.jobs.job_ids import new_job_ids
+from beacon_runner.domain.jobs.submissions import NewJob
+from beacon_runner.domain.queue.lanes import lane_at_submission
 from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.submissions import PostgresSubmissions
+from beacon_runner.postgres.jobs.outbox import PostgresOutbox
+from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
 from beacon_runner.wiring.loops import Transport
 from beacon_telemetry import new_registry
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from beacon_contracts.ids import decode_job_id
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.stage_result import ExecutionReport, StageReport
+from beacon_runner.domain.execution.stage_result import ExecutionReport, StageReport
 from beacon_runner.redis_queue import Layout
 from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller
 from tests.integration.runner_store.harness import NOW, judged, run_reports

@@ -16,13 +16,13 @@ from beacon_contracts.ids import FileId, new_uuid
 from beacon_files import FileStore
 from beacon_lifecycle import ManualClock
 from beacon_runner.application.files import FileService
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import FileStoreUnavailableError
-from beacon_runner.domain.files import FileRecord
-from beacon_runner.domain.users import Principal
+from beacon_runner.domain.files.files import FileRecord
 from beacon_runner.maintenance.file_cleanup import OWNER_OBJECT, FileCleanup
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.files import PostgresFiles
-from beacon_runner.postgres.users import PostgresUsers
 
 CONFIG = LiveConfig(
     parse_document({"backends": {"gpu": {"dialect": "modal", "url": "http://gpu", "models": ["m"]}}}, {})

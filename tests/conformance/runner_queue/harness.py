@@ -10,7 +10,7 @@ from redis.asyncio import Redis, RedisCluster
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
-from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.queue.messages import Message, OutboxEntry, Topic
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin, scripts
 from beacon_runner.redis_queue.keys import HASH_TAG
 from beacon_runner.redis_queue.redis_queue import payload_of

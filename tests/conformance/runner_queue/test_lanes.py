@@ -6,7 +6,7 @@ import time
 import pytest
 
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.messages import OutboxEntry, Topic
+from beacon_runner.domain.queue.messages import OutboxEntry, Topic
 from beacon_runner.ports.queue_admin import LaneCount
 from beacon_runner.ports.reconcile import LiveMessage
 from tests.conformance.runner_queue.harness import QueueHarness, entry, message

@@ -26,16 +26,16 @@ from beacon_lifecycle import ManualClock, SystemClock
 from beacon_redis import RedisAddress
 from beacon_runner.application.configuration import ConfigService
 from beacon_runner.application.interactive_usage import UsageRecorder
-from beacon_runner.domain.encoded_request import EncodedRequest
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.domain.webhook_urls import Network
+from beacon_runner.domain.execution.stage_result import ClaimedJob
+from beacon_runner.domain.inputs.encoded_request import EncodedRequest
+from beacon_runner.domain.webhooks.webhook_urls import Network
 from beacon_runner.ports.interactive import InteractiveEvent
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.router import CancelResult, RouterStatus, RouterUnreachable
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.config_revisions import PostgresConfigRevisions
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.request_limits import RedisRequestLimits
 from beacon_runner.redis_queue.watchers import Watchers

@@ -18,19 +18,19 @@ from beacon_contracts.jobs import GenerationJob, MatrixJob, PipelineJob
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, SystemClock
 from beacon_redis import RedisAddress
-from beacon_runner.domain.admission import Admission
-from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.domain.plan import PendingExecution
-from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.domain.submissions import NewJob
+from beacon_runner.domain.execution.plan import PendingExecution
+from beacon_runner.domain.execution.stage_result import ClaimedJob
+from beacon_runner.domain.jobs.admission import Admission
+from beacon_runner.domain.jobs.submissions import NewJob
+from beacon_runner.domain.queue.lanes import lane_at_submission
 from beacon_runner.maintenance.publisher import OutboxPublisher
 from beacon_runner.maintenance.redis_mirror import RedisMirror
-from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.reconcile import PostgresReconcile
-from beacon_runner.postgres.submissions import PostgresSubmissions
+from beacon_runner.postgres.jobs.claims import PostgresClaims
+from beacon_runner.postgres.jobs.outbox import PostgresOutbox
+from beacon_runner.postgres.jobs.pauses import PostgresPauses
+from beacon_runner.postgres.jobs.reconcile import PostgresReconcile
+from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
 from beacon_runner.wiring.loops import Transport, build_worker
 from beacon_runner.worker.run import Outcome
 from tests.fixtures.job_service import JobCommandsHarness

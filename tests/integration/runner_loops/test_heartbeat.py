@@ -11,7 +11,7 @@ from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_redis import RedisAddress
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.redis_queue import RedisQueue
 from beacon_runner.redis_queue.lease_renewal import RedisLeaseRenewal
 from beacon_runner.worker.heartbeat import Heartbeat

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 from beacon_lifecycle import SystemClock
 from beacon_redis import RedisAddress
-from beacon_runner.domain.messages import OutboxEntry
+from beacon_runner.domain.queue.messages import OutboxEntry
 from beacon_runner.maintenance.publisher import InlinePublisher, OutboxPublisher
-from beacon_runner.postgres.submissions import PostgresSubmissions
+from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
 from beacon_runner.redis_queue import RedisQueue
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.harness import ALL_CLASSES, LoopHarness

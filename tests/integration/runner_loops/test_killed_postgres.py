@@ -7,8 +7,8 @@ import pytest
 from beacon_devstack.secret_store import Secrets
 from beacon_devstack.servers.postgres import DURABLE, EmbeddedPostgres
 from beacon_runner.domain.errors import StoreUnavailableError
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.domain.execution.stage_result import ClaimedJob
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.migrations import migrate
 from tests.fixtures.scratch import scratch_home
 from tests.fixtures.waiting import until

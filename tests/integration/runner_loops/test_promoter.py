@@ -6,8 +6,8 @@ import pytest
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.classes import promotions
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.classes import promotions
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.maintenance.promoter import Promoter
 from tests.integration.runner_loops.harness import LoopHarness
 from tests.integration.runner_store.harness import StoreHarness

@@ -10,7 +10,7 @@ from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.maintenance.reconciler import Reconciler
-from beacon_runner.postgres.pauses import PostgresPauses
+from beacon_runner.postgres.jobs.pauses import PostgresPauses
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import (
     ALL_CLASSES,

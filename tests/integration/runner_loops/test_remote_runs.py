@@ -10,7 +10,7 @@ import pytest
 
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import JobId, encode_execution_id
-from beacon_runner.postgres.job_queries import PostgresJobQueries
+from beacon_runner.postgres.jobs.job_queries import PostgresJobQueries
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import LoopHarness
 from tests.integration.runner_loops.processes import Process, ProcessHarness, process_harness

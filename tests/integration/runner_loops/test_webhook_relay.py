@@ -11,11 +11,11 @@ import pytest
 
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import WebhookId, new_uuid
-from beacon_runner.domain.webhooks import NewEndpoint, new_secret
+from beacon_runner.domain.webhooks.webhooks import NewEndpoint, new_secret
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.listener import PostgresListener
-from beacon_runner.postgres.users import PostgresUsers
-from beacon_runner.postgres.webhooks import PostgresWebhooks
+from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
 from tests.fixtures.module_process import ModuleProcess
 from tests.fixtures.waiting import patience, until
 from tests.fixtures.webhook_receiver import webhook_receiver

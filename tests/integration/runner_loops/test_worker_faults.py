@@ -13,10 +13,10 @@ from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.domain.errors import StoreUnavailableError
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import PendingExecution
-from beacon_runner.domain.stage_result import ClaimedJob, Deferred, StageReport
-from beacon_runner.postgres.claims import PostgresClaims
+from beacon_runner.domain.execution.plan import PendingExecution
+from beacon_runner.domain.execution.stage_result import ClaimedJob, Deferred, StageReport
+from beacon_runner.domain.queue.messages import Message
+from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.worker.run import Outcome, build_run
 from tests.fixtures.waiting import PATIENCE_S, until
 from tests.integration.runner_loops.assertions import event_types_of, is_in, make_due

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 
 RANK = {JobClass.HIGH: 3, JobClass.MEDIUM: 2, JobClass.LOW: 1}
 

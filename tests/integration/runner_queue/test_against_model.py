@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
-from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.queue.messages import Message, OutboxEntry, Topic
 from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin, scripts
 from beacon_runner.redis_queue.redis_queue import payload_of

@@ -3,7 +3,7 @@
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
-from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.queue.messages import Message, OutboxEntry, Topic
 from beacon_runner.redis_queue import Layout, RedisQueue
 
 JOBS = 20_000

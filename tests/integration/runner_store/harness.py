@@ -14,25 +14,25 @@ from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
 from beacon_runner.application.jobs import JobService
-from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.domain.jobs import ExecutionRecord, JobRecord
-from beacon_runner.domain.messages import Message, OutboxEntry
-from beacon_runner.domain.plan import execution_keys, pending_executions, stage_plan
-from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, StageReport
-from beacon_runner.domain.submissions import NewJob
-from beacon_runner.domain.verdict import decide
+from beacon_runner.domain.execution.plan import execution_keys, pending_executions, stage_plan
+from beacon_runner.domain.execution.retry_policy import RetryPolicy
+from beacon_runner.domain.execution.stage_result import ClaimedJob, ExecutionReport, StageReport
+from beacon_runner.domain.execution.verdict import decide
+from beacon_runner.domain.jobs.admission import AdmittedJob
+from beacon_runner.domain.jobs.jobs import ExecutionRecord, JobRecord
+from beacon_runner.domain.jobs.submissions import NewJob
+from beacon_runner.domain.queue.messages import Message, OutboxEntry
 from beacon_runner.ports.cancels import RouterCancel
-from beacon_runner.postgres.cancels import PostgresCancels
-from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.dead_letters import PostgresDeadLetters
-from beacon_runner.postgres.job_commands import PostgresJobCommands
-from beacon_runner.postgres.job_queries import PostgresJobQueries
-from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.reconcile import PostgresReconcile
-from beacon_runner.postgres.retention import PostgresRetention
-from beacon_runner.postgres.submissions import PostgresSubmissions
+from beacon_runner.postgres.jobs.cancels import PostgresCancels
+from beacon_runner.postgres.jobs.claims import PostgresClaims
+from beacon_runner.postgres.jobs.dead_letters import PostgresDeadLetters
+from beacon_runner.postgres.jobs.job_commands import PostgresJobCommands
+from beacon_runner.postgres.jobs.job_queries import PostgresJobQueries
+from beacon_runner.postgres.jobs.outbox import PostgresOutbox
+from beacon_runner.postgres.jobs.reconcile import PostgresReconcile
+from beacon_runner.postgres.jobs.retention import PostgresRetention
+from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
 from tests.fixtures.job_service import JobCommandsHarness
 
 CONFIG = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})

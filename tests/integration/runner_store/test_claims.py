@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.stage_result import ExecutionReport, Finished, Returned, StageReport
-from beacon_runner.postgres.users import PostgresUsers
+from beacon_runner.domain.execution.stage_result import ExecutionReport, Finished, Returned, StageReport
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from tests.integration.runner_store.harness import (
     MATRIX,
     MAX_DELIVERIES,

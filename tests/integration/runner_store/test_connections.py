@@ -8,7 +8,7 @@ import pytest
 from beacon_runner.domain.errors import StoreOutdatedError, StoreUnavailableError
 from beacon_runner.postgres.database import Database, DatabaseTimeouts
 from beacon_runner.postgres.errors import unavailable
-from beacon_runner.postgres.job_queries import PostgresJobQueries
+from beacon_runner.postgres.jobs.job_queries import PostgresJobQueries
 from tests.fixtures.waiting import until
 
 DISK_FULL = "DO $$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = '53100'; END $$"

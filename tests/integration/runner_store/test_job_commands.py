@@ -9,7 +9,7 @@ import pytest
 from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.audit import Actor
+from beacon_runner.domain.accounts.audit import Actor
 from beacon_runner.domain.errors import (
     ExecutionNotFoundError,
     JobNotFoundError,
@@ -17,12 +17,12 @@ from beacon_runner.domain.errors import (
     NotRetryableError,
     RetriesExhaustedError,
 )
-from beacon_runner.domain.messages import Topic
-from beacon_runner.domain.plan import stage_plan
-from beacon_runner.domain.stage_result import ExecutionReport, StageReport
-from beacon_runner.domain.verdict import decide
-from beacon_runner.postgres.dead_letters import PostgresDeadLetters
-from beacon_runner.postgres.users import PostgresUsers
+from beacon_runner.domain.execution.plan import stage_plan
+from beacon_runner.domain.execution.stage_result import ExecutionReport, StageReport
+from beacon_runner.domain.execution.verdict import decide
+from beacon_runner.domain.queue.messages import Topic
+from beacon_runner.postgres.accounts.users import PostgresUsers
+from beacon_runner.postgres.jobs.dead_letters import PostgresDeadLetters
 from tests.fixtures.waiting import until
 from tests.integration.runner_store.harness import (
     GENERATION,

@@ -12,9 +12,9 @@ from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import RunResult
-from beacon_runner.domain.job_filter import JobFilter
-from beacon_runner.domain.messages import Message, Topic
-from beacon_runner.domain.retention import Removal
+from beacon_runner.domain.jobs.job_filter import JobFilter
+from beacon_runner.domain.jobs.retention import Removal
+from beacon_runner.domain.queue.messages import Message, Topic
 from beacon_runner.maintenance.retention import Retention
 from beacon_runner.ports.reconcile import LiveMessage
 from tests.integration.runner_store.harness import GENERATION, MATRIX, USER, StoreHarness, new_job

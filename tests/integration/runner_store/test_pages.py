@@ -8,7 +8,7 @@ import pytest
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
-from beacon_runner.domain.job_filter import JobFilter
+from beacon_runner.domain.jobs.job_filter import JobFilter
 from tests.integration.runner_store.harness import GENERATION, MATRIX, USER, StoreHarness
 
 

@@ -9,8 +9,8 @@ import pytest
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.inference import Timing
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.messages import Topic
-from beacon_runner.domain.stage_result import Deferred, ExecutionReport, StageReport
+from beacon_runner.domain.execution.stage_result import Deferred, ExecutionReport, StageReport
+from beacon_runner.domain.queue.messages import Topic
 from tests.integration.runner_store.harness import (
     GENERATION,
     MATRIX,

@@ -9,9 +9,8 @@ from beacon_contracts.events import EventType
 from beacon_contracts.ids import JobId, new_uuid
 from beacon_contracts.inference import RemoteRun, RunProgress
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.plan import ExecutionKey
-from beacon_runner.domain.retention import Removal, RetentionCandidate
-from beacon_runner.domain.stage_result import (
+from beacon_runner.domain.execution.plan import ExecutionKey
+from beacon_runner.domain.execution.stage_result import (
     ClaimedJob,
     Deferred,
     ExecutionReport,
@@ -19,7 +18,8 @@ from beacon_runner.domain.stage_result import (
     RunUpdate,
     StageReport,
 )
-from beacon_runner.postgres.user_jobs import release_jobs, stop_jobs
+from beacon_runner.domain.jobs.retention import Removal, RetentionCandidate
+from beacon_runner.postgres.accounts.user_jobs import release_jobs, stop_jobs
 from tests.integration.runner_store.harness import GENERATION, MATRIX, NOW, USER, StoreHarness, judged
 
 REMOTE = RemoteRun(backend="us-1", run_id="pred-17")

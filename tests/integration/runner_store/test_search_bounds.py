@@ -12,9 +12,9 @@ import pytest
 
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
-from beacon_runner.domain.job_filter import JobFilter
-from beacon_runner.domain.states import LIVE, TERMINAL
-from beacon_runner.postgres import job_pages
+from beacon_runner.domain.jobs.job_filter import JobFilter
+from beacon_runner.domain.jobs.states import LIVE, TERMINAL
+from beacon_runner.postgres.jobs import job_pages
 from tests.integration.runner_store.harness import StoreHarness
 from tests.integration.runner_store.statements import LABEL_JOBS, MANY_JOBS, ROWS_READ
 

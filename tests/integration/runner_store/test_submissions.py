@@ -7,10 +7,10 @@ import pytest
 
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
-from beacon_runner.domain.job_filter import JobFilter
-from beacon_runner.domain.job_ids import batch_of, new_job_ids
-from beacon_runner.domain.messages import Topic
-from beacon_runner.domain.submissions import Answer, KeyTaken, NewJob, Submitted
+from beacon_runner.domain.jobs.job_filter import JobFilter
+from beacon_runner.domain.jobs.job_ids import batch_of, new_job_ids
+from beacon_runner.domain.jobs.submissions import Answer, KeyTaken, NewJob, Submitted
+from beacon_runner.domain.queue.messages import Topic
 from beacon_runner.postgres.group_commit import GroupCommit
 from tests.integration.runner_store.harness import GENERATION, MATRIX, USER, StoreHarness, new_job
 

@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry
 from beacon_contracts.ids import KeyId, UserId, new_uuid
 from beacon_contracts.inference import Timing
 from beacon_contracts.usage import UsageGroup
-from beacon_runner.domain.usage import InteractiveUsage, UsageSum, usage_query
+from beacon_runner.domain.accounts.usage import InteractiveUsage, UsageSum, usage_query
 from beacon_runner.maintenance.usage_roll_up import UsageRollUpLoop
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.postgres.usage import PostgresUsage
+from beacon_runner.postgres.accounts.usage import PostgresUsage
 from tests.fixtures.waiting import until
 from tests.integration.runner_store.harness import GENERATION, StoreHarness, judged
 from tests.integration.runner_store.harness import USER as HARNESS_USER

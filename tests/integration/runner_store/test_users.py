@@ -4,7 +4,7 @@ import pytest
 
 from beacon_contracts.api_keys import new_api_key
 from beacon_runner.domain.errors import ApiKeyTakenError
-from beacon_runner.postgres.users import PostgresUsers
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from tests.integration.runner_store.harness import StoreHarness
 
 

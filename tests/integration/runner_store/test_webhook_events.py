@@ -9,15 +9,15 @@ from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.ids import JobId, UserId, WebhookId, new_uuid
 from beacon_contracts.webhooks import JOB_EVENTS, WebhookEvent
-from beacon_runner.domain.stage_result import StageReport
-from beacon_runner.domain.states import JOB_TRANSITIONS, TERMINAL, JobTransition
-from beacon_runner.domain.submissions import Schedule
-from beacon_runner.domain.verdict import poison_verdict
-from beacon_runner.domain.webhooks import EndpointChange, NewEndpoint, new_secret
-from beacon_runner.postgres.schedule import PostgresSchedule
-from beacon_runner.postgres.users import PostgresUsers
-from beacon_runner.postgres.webhook_deliveries import PostgresDeliveries
-from beacon_runner.postgres.webhooks import PostgresWebhooks
+from beacon_runner.domain.execution.stage_result import StageReport
+from beacon_runner.domain.execution.verdict import poison_verdict
+from beacon_runner.domain.jobs.states import JOB_TRANSITIONS, TERMINAL, JobTransition
+from beacon_runner.domain.jobs.submissions import Schedule
+from beacon_runner.domain.webhooks.webhooks import EndpointChange, NewEndpoint, new_secret
+from beacon_runner.postgres.accounts.users import PostgresUsers
+from beacon_runner.postgres.jobs.schedule import PostgresSchedule
+from beacon_runner.postgres.webhooks.webhook_deliveries import PostgresDeliveries
+from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
 from tests.integration.runner_store.harness import (
     GENERATION,
     MATRIX,

@@ -12,7 +12,7 @@ import pytest
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.messages import Topic
+from beacon_runner.domain.queue.messages import Topic
 from beacon_runner.migrations import head, migrate
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from beacon_router.scheduling import BackendSpec, Topology, placement, policy, region_limit, transitions
-from beacon_router.scheduling.backend_set import BackendSet
-from beacon_router.scheduling.backend_state import BackendState, RegionState
 from beacon_router.scheduling.dispatch import Dispatcher
 from beacon_router.scheduling.fair_share import FairShares
-from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.policy import Candidate, Choice, Situation
-from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
+from beacon_router.scheduling.state.backend_set import BackendSet
+from beacon_router.scheduling.state.backend_state import BackendState, RegionState
+from beacon_router.scheduling.state.limits import Limit
+from beacon_router.scheduling.state.request_queue import QueuedRequest, QueueKind, RequestQueue
 from beacon_router.scheduling.stride import StrideScheduler
 
 Patch = Callable[[pytest.MonkeyPatch], None]

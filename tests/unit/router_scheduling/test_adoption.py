@@ -22,7 +22,7 @@ from beacon_router.scheduling import (
     TierRule,
     Topology,
 )
-from beacon_router.scheduling.topology import group_limit
+from beacon_router.scheduling.state.topology import group_limit
 from tests.unit.router_scheduling.harness import SchedulerHarness, many_gpus, mixed_topology, small_policy
 from tests.unit.router_scheduling.random_scenarios import RandomScenario
 

@@ -9,8 +9,8 @@ import pytest
 from beacon_router.scheduling import Policy, TierRule
 from beacon_router.scheduling.policy import RULES
 from beacon_router.scheduling.starvation_bounds import dispatches_until_served, turns_until_served
+from beacon_router.scheduling.state.topology import DEFAULT_TIERS
 from beacon_router.scheduling.stride import StrideScheduler
-from beacon_router.scheduling.topology import DEFAULT_TIERS
 
 PAGE = Path(__file__).parents[3] / "docs" / "scheduling.md"
 TIERS = ("admin", "creator", "premium", "supporter", "free")

@@ -12,7 +12,7 @@ from beacon_router.scheduling import (
     Scheduler,
     Topology,
 )
-from beacon_router.scheduling.topology import group_limit, slots_limit
+from beacon_router.scheduling.state.topology import group_limit, slots_limit
 
 A = frozenset("a")
 

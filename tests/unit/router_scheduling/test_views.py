@@ -5,11 +5,11 @@ from collections import deque
 import pytest
 
 from beacon_router.scheduling import Fairness, Policy
-from beacon_router.scheduling.backend_set import BackendSet
 from beacon_router.scheduling.forecast.fork import ForkedDomain
 from beacon_router.scheduling.forecast.simulation import PolicySimulation
 from beacon_router.scheduling.policy import choose
 from beacon_router.scheduling.scheduler import Scheduler
+from beacon_router.scheduling.state.backend_set import BackendSet
 from tests.unit.router_scheduling.harness import (
     SMALL_TIERS,
     SchedulerHarness,

@@ -8,8 +8,8 @@ import pytest
 from beacon_contracts.ids import KeyId, UserId, new_uuid
 from beacon_runner.application import interactive_usage
 from beacon_runner.application.interactive_usage import UsageRecorder
+from beacon_runner.domain.accounts.usage import InteractiveUsage
 from beacon_runner.domain.errors import StoreUnavailableError
-from beacon_runner.domain.usage import InteractiveUsage
 
 
 class Store:

@@ -9,7 +9,12 @@ from beacon_config import BeaconConfig, load_config
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, PlannedExecution, RecordedExecution
+from beacon_runner.domain.execution.stage_result import (
+    ClaimedJob,
+    ExecutionReport,
+    PlannedExecution,
+    RecordedExecution,
+)
 
 JOB = JobId(UUID(int=7))
 USER = UserId(UUID(int=8))

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from beacon_config.features import FeatureConfig, StepConfig
 from beacon_contracts.jobs import job_submission
-from beacon_runner.domain.admission import Admission, AdmittedJob
-from beacon_runner.domain.chat import execution_needs
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.plan import execution_keys, stage_plan
+from beacon_runner.domain.execution.plan import execution_keys, stage_plan
+from beacon_runner.domain.inputs.chat import execution_needs
+from beacon_runner.domain.jobs.admission import Admission, AdmittedJob
 from tests.unit.runner_domain.factories import shipped_config
 
 ADMISSION = Admission(shipped_config())

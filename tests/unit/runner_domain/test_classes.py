@@ -7,7 +7,7 @@ import pytest
 from beacon_config import BeaconConfig, load_config
 from beacon_config.queues import PoolConfig
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.classes import Promotion, better, front_class, promotions, usable_classes
+from beacon_runner.domain.queue.classes import Promotion, better, front_class, promotions, usable_classes
 
 HIGH, MEDIUM, LOW = JobClass
 SHIPPED = load_config(Path(__file__).parents[3] / "config" / "beacon.toml", {})

@@ -10,16 +10,16 @@ from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.commands import decide_cancel, decide_resume, decide_retry, decide_skip
 from beacon_runner.domain.errors import (
     AlreadySkippedError,
     JobStateError,
     NotRetryableError,
     RetriesExhaustedError,
 )
-from beacon_runner.domain.jobs import AttemptRecord, ExecutionRecord, JobHead, JobRecord
-from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.states import LIVE, TERMINAL, WAITING
+from beacon_runner.domain.execution.retry_policy import RetryPolicy
+from beacon_runner.domain.jobs.commands import decide_cancel, decide_resume, decide_retry, decide_skip
+from beacon_runner.domain.jobs.jobs import AttemptRecord, ExecutionRecord, JobHead, JobRecord
+from beacon_runner.domain.jobs.states import LIVE, TERMINAL, WAITING
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POLICY = RetryPolicy(3, (60.0, 120.0, 180.0))

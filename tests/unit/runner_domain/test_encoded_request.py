@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_contracts.inference import InferenceRequest
-from beacon_runner.domain.encoded_request import encode_request
+from beacon_runner.domain.inputs.encoded_request import encode_request
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(), st.lists, max_leaves=5

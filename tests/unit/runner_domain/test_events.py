@@ -4,9 +4,8 @@ import pytest
 
 from beacon_contracts.ids import encode_execution_id
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.events import events_of
-from beacon_runner.domain.plan import stage_plan
-from beacon_runner.domain.stage_result import (
+from beacon_runner.domain.execution.plan import stage_plan
+from beacon_runner.domain.execution.stage_result import (
     ClaimedJob,
     Dead,
     Deferred,
@@ -18,6 +17,7 @@ from beacon_runner.domain.stage_result import (
     StageReport,
     Verdict,
 )
+from beacon_runner.domain.jobs.events import events_of
 from tests.unit.runner_domain.factories import (
     JOB,
     NOW,

@@ -11,12 +11,12 @@ from beacon_config import BeaconConfig
 from beacon_config.features import FeatureConfig
 from beacon_contracts.ids import FILE, FileId, encode_id, new_uuid
 from beacon_contracts.jobs import job_submission
-from beacon_runner.domain.admission import Admission, AdmittedJob
-from beacon_runner.domain.archive_names import ArchiveNames
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.file_references import file_references, files_in
-from beacon_runner.domain.files import OutputPlace
-from beacon_runner.domain.input_schema import MAX_MESSAGE, InputSchema
+from beacon_runner.domain.files.archive_names import ArchiveNames
+from beacon_runner.domain.files.file_references import file_references, files_in
+from beacon_runner.domain.files.files import OutputPlace
+from beacon_runner.domain.inputs.input_schema import MAX_MESSAGE, InputSchema
+from beacon_runner.domain.jobs.admission import Admission, AdmittedJob
 from tests.unit.runner_domain.factories import matrix_spec, shipped_config
 
 CONFIG = shipped_config()

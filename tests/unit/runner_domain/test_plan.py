@@ -2,7 +2,7 @@ import pytest
 
 from beacon_contracts.inference import Failover
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.plan import PlanError, execution_keys, pending_executions, stage_plan
+from beacon_runner.domain.execution.plan import PlanError, execution_keys, pending_executions, stage_plan
 from tests.unit.runner_domain.factories import known, matrix_spec, pipeline_spec
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from beacon_config.limits import RetentionConfig
 from beacon_contracts.jobs import JobState
-from beacon_runner.domain.retention import Removal, RetentionCandidate, is_expired
-from beacon_runner.domain.states import LIVE, TERMINAL
+from beacon_runner.domain.jobs.retention import Removal, RetentionCandidate, is_expired
+from beacon_runner.domain.jobs.states import LIVE, TERMINAL
 from tests.unit.runner_domain.factories import JOB
 
 KEPT = RetentionConfig(events_s=100, idempotency_s=200, jobs_s=300)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.states import (
+from beacon_runner.domain.jobs.states import (
     EXECUTION_TRANSITIONS,
     JOB_TRANSITIONS,
     TERMINAL,

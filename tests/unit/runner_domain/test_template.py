@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beacon_runner.domain.template import MissingReferenceError, references, render
+from beacon_runner.domain.execution.template import MissingReferenceError, references, render
 
 NAMES = {
     "enhance": {"text": "a shining city", "tags": ["one", "two"], "size": 3},

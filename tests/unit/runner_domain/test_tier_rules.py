@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from beacon_config import BeaconConfig
 from beacon_contracts.jobs import job_submission
-from beacon_runner.domain.admission import Admission
+from beacon_runner.domain.accounts.skip_price import job_seconds, skip_price
 from beacon_runner.domain.errors import InvalidFieldsError
+from beacon_runner.domain.jobs.admission import Admission
 from beacon_runner.domain.limits.tier_rules import request_problems
-from beacon_runner.domain.skip_price import job_seconds, skip_price
 from tests.unit.runner_domain.factories import shipped_config
 
 CONFIG = shipped_config()

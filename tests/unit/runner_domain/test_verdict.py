@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_contracts.jobs import ExecutionState, JobState
-from beacon_runner.domain.plan import pending_executions, stage_plan
-from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.stage_result import (
+from beacon_runner.domain.execution.plan import pending_executions, stage_plan
+from beacon_runner.domain.execution.retry_policy import RetryPolicy
+from beacon_runner.domain.execution.stage_result import (
     ClaimedJob,
     Dead,
     ExecutionReport,
@@ -17,8 +17,7 @@ from beacon_runner.domain.stage_result import (
     PlannedExecution,
     RetryLater,
 )
-from beacon_runner.domain.states import JOB_TRANSITIONS, JobTransition
-from beacon_runner.domain.verdict import (
+from beacon_runner.domain.execution.verdict import (
     ATTEMPTS_USED_UP,
     PERMANENT,
     POISON,
@@ -28,6 +27,7 @@ from beacon_runner.domain.verdict import (
     defer,
     poison_verdict,
 )
+from beacon_runner.domain.jobs.states import JOB_TRANSITIONS, JobTransition
 from tests.unit.runner_domain.factories import (
     claimed,
     completed,

@@ -7,8 +7,8 @@ import pytest
 from beacon_config.queues import LanesConfig, LaneStrategy
 from beacon_contracts.ids import UserId
 from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus, UserForecast
-from beacon_runner.domain.lanes import lane_at_submission
-from beacon_runner.domain.wait_estimate import (
+from beacon_runner.domain.queue.lanes import lane_at_submission
+from beacon_runner.domain.queue.wait_estimate import (
     EstimateTarget,
     QueueAhead,
     RouterForecast,

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from beacon_contracts.configuration import RouterConfigRequest, RouterRevision
-from beacon_runner.domain.audit import SYSTEM
+from beacon_runner.domain.accounts.audit import SYSTEM
 from beacon_runner.domain.configuration import ConfigEntry, ConfigRevision
 from beacon_runner.maintenance.config_push import ConfigPush
 from beacon_runner.ports.configuration import ConfigStore

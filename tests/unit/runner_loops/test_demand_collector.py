@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from beacon_config import LiveConfig, load_config
 from beacon_contracts.inference import EtaView
 from beacon_contracts.router_status import ModelWork, QueueStatus, RegionStatus
-from beacon_runner.domain.demand import GpuTarget
+from beacon_runner.domain.queue.demand import GpuTarget
 from beacon_runner.maintenance.metrics_collector import DemandCollector
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.router import RouterStatus

@@ -10,11 +10,8 @@ from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView, RemoteRun, RunProgress, Timing
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.events import events_of
-from beacon_runner.domain.json_limits import MAX_RESULT_BYTES, NOT_RECORDABLE, stored_form
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff
-from beacon_runner.domain.stage_result import (
+from beacon_runner.domain.execution.retry_policy import RetryPolicy, RouterBackoff
+from beacon_runner.domain.execution.stage_result import (
     ClaimedJob,
     Dead,
     Deferred,
@@ -23,6 +20,9 @@ from beacon_runner.domain.stage_result import (
     RecordedExecution,
     RetryLater,
 )
+from beacon_runner.domain.inputs.json_limits import MAX_RESULT_BYTES, NOT_RECORDABLE, stored_form
+from beacon_runner.domain.jobs.events import events_of
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.worker.executor import needs_of, request_of
 from beacon_runner.worker.run import JobRun, NotAccepted, build_run
 

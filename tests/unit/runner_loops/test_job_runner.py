@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry
 
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.retry_policy import RetryPolicy
+from beacon_runner.domain.execution.retry_policy import RetryPolicy
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.worker.executor import RouterExecutor
 from beacon_runner.worker.in_flight import InFlight

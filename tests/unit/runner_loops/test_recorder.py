@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import SystemClock
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import ClaimedJob, StageReport
+from beacon_runner.domain.execution.stage_result import ClaimedJob, StageReport
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.redis_queue import RedisQueue
 from beacon_runner.worker.heartbeat import Heartbeat

@@ -9,7 +9,7 @@ from beacon_config.limits import RetentionConfig
 from beacon_contracts.jobs import JobState
 from beacon_lifecycle import ManualClock, RunResult
 from beacon_redis import RedisAddress
-from beacon_runner.domain.retention import Removal, RetentionCandidate
+from beacon_runner.domain.jobs.retention import Removal, RetentionCandidate
 from beacon_runner.maintenance.retention import Retention
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay
 from tests.unit.runner_domain.factories import JOB, shipped_config

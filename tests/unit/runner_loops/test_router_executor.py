@@ -9,7 +9,7 @@ import pytest
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
-from beacon_runner.domain.plan import pending_executions, stage_plan
+from beacon_runner.domain.execution.plan import pending_executions, stage_plan
 from beacon_runner.ports.router import OnState, RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.executor import ExecutionRules, RouterExecutor
 from beacon_runner.worker.run import NotAccepted, Outcome

@@ -11,7 +11,7 @@ from beacon_config.queues import LanesConfig, LaneStrategy
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_redis import LuaScripts
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.redis_queue import Layout
 from beacon_runner.redis_queue.position import PositionReply, queue_place
 from beacon_runner.redis_queue.scripts import Operation

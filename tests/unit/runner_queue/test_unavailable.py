@@ -12,7 +12,7 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_redis import RedisAddress
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.queue.messages import Message, OutboxEntry, Topic
 from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.lease_renewal import RedisLeaseRenewal

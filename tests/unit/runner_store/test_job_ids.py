@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from beacon_contracts.ids import decode_job_id, encode_job_id, new_uuid
-from beacon_runner.domain.job_ids import batch_of, ids_from, new_job_ids
+from beacon_runner.domain.jobs.job_ids import batch_of, ids_from, new_job_ids
 
 
 def test_ids_of_batches_are_all_different_and_in_order() -> None:

@@ -4,9 +4,9 @@ import orjson
 
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.admission import AdmittedJob
-from beacon_runner.domain.submissions import NewJob
-from beacon_runner.postgres.submissions import submit_params
+from beacon_runner.domain.jobs.admission import AdmittedJob
+from beacon_runner.domain.jobs.submissions import NewJob
+from beacon_runner.postgres.jobs.submissions import submit_params
 
 FIRST_SHARED = 9  # the index of the first list of shared values
 ADMITTED = AdmittedJob("generation", "", {"model": "flux"}, 1, 1)

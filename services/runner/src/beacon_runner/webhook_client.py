@@ -12,14 +12,14 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from beacon_lifecycle import Clock
-from beacon_runner.domain.webhook_urls import (
+from beacon_runner.domain.webhooks.webhook_urls import (
     AddressNotAllowedError,
     Network,
     checked_address,
     is_allowed,
     url_problem,
 )
-from beacon_runner.domain.webhooks import Attempt, LeasedDelivery, headers, message
+from beacon_runner.domain.webhooks.webhooks import Attempt, LeasedDelivery, headers, message
 
 log = structlog.get_logger(__name__)
 

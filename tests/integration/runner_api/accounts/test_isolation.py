@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beacon_runner.maintenance.operations import OperationRunner
-from beacon_runner.postgres.operations import PostgresOperations
+from beacon_runner.postgres.jobs.operations import PostgresOperations
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from tests.fixtures.webhook_receiver import LOOPBACK
 from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller, api_harness

@@ -9,10 +9,10 @@ import pytest
 
 from beacon_config import BeaconConfig
 from beacon_contracts.ids import USER, KeyId, UserId, decode_id, new_uuid
-from beacon_runner.domain.job_filter import JobFilter
+from beacon_runner.domain.accounts.usage import InteractiveUsage
+from beacon_runner.domain.jobs.job_filter import JobFilter
 from beacon_runner.domain.limits.job_quota import QuotaLimit
-from beacon_runner.domain.usage import InteractiveUsage
-from beacon_runner.postgres.usage import PostgresUsage
+from beacon_runner.postgres.accounts.usage import PostgresUsage
 from tests.integration.runner_api.harness import CONFIG, GENERATION, MATRIX, ApiHarness, Caller, api_harness
 from tests.integration.runner_store.statements import AGE_JOB
 

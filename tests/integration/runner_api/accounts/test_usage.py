@@ -4,8 +4,8 @@ import csv
 from datetime import UTC, datetime, timedelta
 
 from beacon_contracts.ids import USER, KeyId, UserId, decode_id, new_uuid
-from beacon_runner.domain.usage import InteractiveUsage
-from beacon_runner.postgres.usage import PostgresUsage
+from beacon_runner.domain.accounts.usage import InteractiveUsage
+from beacon_runner.postgres.accounts.usage import PostgresUsage
 from tests.integration.runner_api.harness import ApiHarness, Caller
 
 NOW = datetime.now(UTC)  # Postgres has no manual clock

@@ -9,8 +9,8 @@ from beacon_contracts.ids import KEY, USER, UserId, decode_id
 from beacon_files import open_store
 from beacon_lifecycle import ManualClock
 from beacon_runner.maintenance.file_cleanup import FileCleanup
+from beacon_runner.postgres.accounts.usage import PostgresUsage
 from beacon_runner.postgres.files import PostgresFiles
-from beacon_runner.postgres.usage import PostgresUsage
 from tests.fixtures.webhook_receiver import LOOPBACK
 from tests.integration.runner_api.accounts.test_usage import PERIOD
 from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller, api_harness

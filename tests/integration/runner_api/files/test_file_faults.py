@@ -14,17 +14,17 @@ from beacon_contracts.ids import encode_id
 from beacon_files import FileStore, FileUnavailableError, ObjectInfo, StoredObject, open_store
 from beacon_lifecycle import ManualClock
 from beacon_runner.application.files import FileService
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import (
     FileInUseError,
     FileStoreUnavailableError,
     StoreUnavailableError,
     UnknownFileError,
 )
-from beacon_runner.domain.files import FileRecord
-from beacon_runner.domain.users import Principal
+from beacon_runner.domain.files.files import FileRecord
 from beacon_runner.maintenance.file_cleanup import ORPHAN_AGE, OWNER_OBJECT, FileCleanup
-from beacon_runner.postgres import claims as claims_module
 from beacon_runner.postgres.files import PostgresFiles, add_outputs
+from beacon_runner.postgres.jobs import claims as claims_module
 from tests.integration.runner_api.files.test_files import objects
 from tests.integration.runner_api.files.test_job_files import delete_jobs, made, naming, report_with, used
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller

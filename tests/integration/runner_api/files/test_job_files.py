@@ -19,12 +19,12 @@ from beacon_contracts.jobs import ExecutionState
 from beacon_contracts.tiers import JobClass
 from beacon_files import open_store
 from beacon_lifecycle import ManualClock
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.retention import Removal
-from beacon_runner.domain.stage_result import ClaimedJob, StageReport
+from beacon_runner.domain.execution.stage_result import ClaimedJob, StageReport
+from beacon_runner.domain.jobs.retention import Removal
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.maintenance.file_cleanup import FileCleanup
-from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.files import PostgresFiles
+from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.worker.executor import request_of
 from beacon_runner.worker.run import JobRun, build_run
 from tests.integration.runner_api.files.test_files import PNG, SMALL, UNKNOWN, objects, upload

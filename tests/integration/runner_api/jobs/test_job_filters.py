@@ -84,7 +84,7 @@ async def test_jobs_are_filtered_by_the_time_of_their_submission(anna: Caller) -
 async def test_a_common_name_is_searched_along_the_newest_jobs(
     api: ApiHarness, anna: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beacon_runner.postgres.job_pages.MAX_SORTED", 2)
+    monkeypatch.setattr("beacon_runner.postgres.jobs.job_pages.MAX_SORTED", 2)
     jobs = [await anna.submit(GENERATION | {"name": "bias"}) for _ in range(3)]
     await api.run("done")
     assert await listed(anna, name="Bias") == jobs[::-1]

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 
 from beacon_contracts.inference import RunProgress
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.stage_result import ClaimedJob, ExecutionReport, RunUpdate, StageReport
+from beacon_runner.domain.execution.stage_result import ClaimedJob, ExecutionReport, RunUpdate, StageReport
 from tests.fixtures.waiting import PATIENCE_S
 from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller, served
 from tests.integration.runner_store.harness import NOW, judged

@@ -12,9 +12,9 @@ from beacon_runner.maintenance.reconciler import Reconciler
 from beacon_runner.maintenance.redis_mirror import RedisMirror
 from beacon_runner.maintenance.schedule import Expiry, LimitAdmission, ScheduledStarts
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.postgres.operations import PostgresOperations
-from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.schedule import PostgresSchedule
+from beacon_runner.postgres.jobs.operations import PostgresOperations
+from beacon_runner.postgres.jobs.pauses import PostgresPauses
+from beacon_runner.postgres.jobs.schedule import PostgresSchedule
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from beacon_telemetry import new_registry
 from tests.integration.runner_api.harness import CONFIG, GENERATION, MATRIX, ApiHarness, Caller

@@ -9,10 +9,10 @@ import pytest
 
 from beacon_contracts.ids import decode_job_id, encode_execution_id
 from beacon_contracts.inference import InferenceState, InferenceView
-from beacon_runner.domain.stage_result import ClaimedJob, Dead
+from beacon_runner.domain.execution.stage_result import ClaimedJob, Dead
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
-from beacon_runner.postgres.cancels import PostgresCancels
-from beacon_runner.postgres.credit import PostgresCredit
+from beacon_runner.postgres.accounts.credit import PostgresCredit
+from beacon_runner.postgres.jobs.cancels import PostgresCancels
 from beacon_runner.worker.run import build_run
 from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller, api_harness
 from tests.integration.runner_store.harness import MAX_DELIVERIES, POLICY, judged

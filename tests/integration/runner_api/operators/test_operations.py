@@ -6,7 +6,7 @@ from beacon_contracts.operations import RuntimeStats
 from beacon_contracts.router_status import QueueStatus, RegionStatus
 from beacon_contracts.tiers import JobClass
 from beacon_runner.ports.router import RouterStatus
-from beacon_runner.postgres.pauses import PostgresPauses
+from beacon_runner.postgres.jobs.pauses import PostgresPauses
 from tests.integration.runner_api.harness import (
     GENERATION,
     MATRIX,

@@ -8,7 +8,7 @@ import pytest
 from beacon_contracts.audit import AuditAction
 from beacon_contracts.ids import decode_job_id
 from beacon_runner.maintenance.operations import OperationRunner
-from beacon_runner.postgres.operations import PostgresOperations
+from beacon_runner.postgres.jobs.operations import PostgresOperations
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller
 
@@ -177,7 +177,7 @@ async def test_an_interrupted_step_is_repeated_whole(
         async def killed(*_: object) -> None:
             raise asyncio.CancelledError
 
-        patch.setattr("beacon_runner.postgres.operations._apply", killed)
+        patch.setattr("beacon_runner.postgres.jobs.operations._apply", killed)
         with pytest.raises(asyncio.CancelledError):
             await runner(api).run_once()
     found = await anna.get(f"/api/v1/operations/{operation['operation_id']}")

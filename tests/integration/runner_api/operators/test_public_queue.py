@@ -11,7 +11,7 @@ from beacon_contracts.router_status import (
     SchedulerView,
 )
 from beacon_runner.ports.router import RouterStatus
-from beacon_runner.postgres.credit import PostgresCredit
+from beacon_runner.postgres.accounts.credit import PostgresCredit
 from tests.integration.runner_api.harness import GENERATION, PIPELINE, ApiHarness, Caller
 
 SECRET = "only the owner may read this"

@@ -10,8 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from beacon_contracts.ids import decode_job_id
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import PostgresUsers
 from tests.fixtures.runner_process import KEYS, api_process, command
 from tests.fixtures.waiting import PATIENCE_S, patience
 from tests.integration.runner_api.harness import GENERATION

@@ -12,7 +12,7 @@ import pytest
 
 from beacon_contracts.ids import DeliveryId, JobId, WebhookId, new_uuid
 from beacon_lifecycle import SystemClock
-from beacon_runner.domain.webhooks import LeasedDelivery, new_secret
+from beacon_runner.domain.webhooks.webhooks import LeasedDelivery, new_secret
 from beacon_runner.webhook_client import WebhookClient
 from tests.fixtures.waiting import eventually
 from tests.fixtures.webhook_receiver import LOOPBACK

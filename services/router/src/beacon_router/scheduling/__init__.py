@@ -13,15 +13,15 @@ from beacon_router.scheduling.decisions import (
     Start,
     Why,
 )
-from beacon_router.scheduling.scheduler import DuplicateRequestError, Scheduler, UnknownRequestError
-from beacon_router.scheduling.snapshot import (
+from beacon_router.scheduling.reports.snapshot import (
     BackendSnapshot,
     LimitSnapshot,
     RegionSnapshot,
     RunSnapshot,
     Snapshot,
 )
-from beacon_router.scheduling.topology import (
+from beacon_router.scheduling.scheduler import DuplicateRequestError, Scheduler, UnknownRequestError
+from beacon_router.scheduling.state.topology import (
     BackendSpec,
     Fairness,
     GroupSpec,

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from beacon_router.scheduling.backend_state import RunningRequest
-from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Request, RequestId
-from beacon_router.scheduling.queues import RequestQueues
-from beacon_router.scheduling.topology import ModelSpec, RegionSpec, Topology
+from beacon_router.scheduling.state.backend_state import RunningRequest
+from beacon_router.scheduling.state.cluster_state import ClusterState
+from beacon_router.scheduling.state.queues import RequestQueues
+from beacon_router.scheduling.state.topology import ModelSpec, RegionSpec, Topology
 
 
 def with_leaving(

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from math import inf
 
 from beacon_router.scheduling import transitions
-from beacon_router.scheduling.backend_state import RegionState, RunningRequest
-from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Decision, Expired, RequestId, Start
 from beacon_router.scheduling.forecast.calibration import Calibration
-from beacon_router.scheduling.limits import Limit
 from beacon_router.scheduling.policy import Choice
-from beacon_router.scheduling.queues import RequestQueues
-from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
+from beacon_router.scheduling.state.backend_state import RegionState, RunningRequest
+from beacon_router.scheduling.state.cluster_state import ClusterState
+from beacon_router.scheduling.state.limits import Limit
+from beacon_router.scheduling.state.queues import RequestQueues
+from beacon_router.scheduling.state.request_queue import QueuedRequest, RequestQueue
 
 
 class Dispatcher:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from beacon_router.scheduling.size_model import SizeModel, clamp
-from beacon_router.scheduling.topology import ModelSpec
+from beacon_router.scheduling.state.topology import ModelSpec
 
 _MEMORY = 10
 """A new measurement is one of so many; the first few count for more, so that the guess fades quickly."""

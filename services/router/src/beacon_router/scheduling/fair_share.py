@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from beacon_router.scheduling.decisions import Request
 
 if TYPE_CHECKING:
-    from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
+    from beacon_router.scheduling.state.request_queue import QueuedRequest, RequestQueue
 
 _SLACK = 64
 EVERYBODY = ""

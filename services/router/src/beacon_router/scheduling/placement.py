@@ -3,9 +3,9 @@
 from math import inf
 from typing import Final
 
-from beacon_router.scheduling.backend_set import BackendSet
-from beacon_router.scheduling.backend_state import BackendState
 from beacon_router.scheduling.decisions import Health
+from beacon_router.scheduling.state.backend_set import BackendSet
+from beacon_router.scheduling.state.backend_state import BackendState
 
 _IDLE_LOADS: Final = 2.5
 """Next to an idle slot a request waits for a warm backend while that takes less than so many loads."""

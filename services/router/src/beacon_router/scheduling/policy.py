@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from beacon_router.scheduling.backend_set import BackendSet
-from beacon_router.scheduling.backend_state import BackendState
 from beacon_router.scheduling.decisions import Reason
 from beacon_router.scheduling.placement import place, warm_wait_until
-from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind, RequestQueue
+from beacon_router.scheduling.state.backend_set import BackendSet
+from beacon_router.scheduling.state.backend_state import BackendState
+from beacon_router.scheduling.state.request_queue import QueuedRequest, QueueKind, RequestQueue
 
 
 class Candidate(NamedTuple):

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from math import inf
 
 from beacon_router.scheduling.adoption import carry_backends, carry_queues, carry_runs, with_leaving
-from beacon_router.scheduling.cluster_state import ClusterState
-from beacon_router.scheduling.collect_snapshot import collect_snapshot
 from beacon_router.scheduling.decisions import Decision, Eta, Health, Outcome, Request, RequestId, Why
-from beacon_router.scheduling.demand import demand
 from beacon_router.scheduling.dispatch import Dispatcher
-from beacon_router.scheduling.explain import explain
 from beacon_router.scheduling.forecast.calibration import Calibration
 from beacon_router.scheduling.forecast.estimator import Estimator
-from beacon_router.scheduling.queues import RequestQueues
-from beacon_router.scheduling.request_queue import QueueKind
-from beacon_router.scheduling.snapshot import Snapshot
-from beacon_router.scheduling.topology import LimitName, Policy, Topology
+from beacon_router.scheduling.reports.collect_snapshot import collect_snapshot
+from beacon_router.scheduling.reports.demand import demand
+from beacon_router.scheduling.reports.explain import explain
+from beacon_router.scheduling.reports.snapshot import Snapshot
+from beacon_router.scheduling.state.cluster_state import ClusterState
+from beacon_router.scheduling.state.queues import RequestQueues
+from beacon_router.scheduling.state.request_queue import QueueKind
+from beacon_router.scheduling.state.topology import LimitName, Policy, Topology
 
 _NONE: frozenset[str] = frozenset()
 

@@ -1,6 +1,6 @@
 """How many dispatches a starving tier waits at most, as docs/scheduling.md states it."""
 
-from beacon_router.scheduling.topology import Policy
+from beacon_router.scheduling.state.topology import Policy
 
 
 def turns_until_served(policy: Policy, rank: int) -> int:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from math import inf
 from operator import attrgetter
 
-from beacon_router.scheduling.backend_set import BackendSet
-from beacon_router.scheduling.backend_state import RunningRequest
 from beacon_router.scheduling.decisions import Reason
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.policy import Choice, choose
-from beacon_router.scheduling.request_queue import QueueKind
+from beacon_router.scheduling.state.backend_set import BackendSet
+from beacon_router.scheduling.state.backend_state import RunningRequest
+from beacon_router.scheduling.state.request_queue import QueueKind
 
 _served_at = attrgetter("served_at")
 

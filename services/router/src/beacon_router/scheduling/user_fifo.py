@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from beacon_router.scheduling.request_queue import QueuedRequest
+    from beacon_router.scheduling.state.request_queue import QueuedRequest
 
 _seq = attrgetter("seq")
 _SLACK = 32

@@ -12,7 +12,7 @@ from beacon_config.secrets import literal_secrets
 from beacon_contracts.audit import AuditAction
 from beacon_contracts.configuration import ConfigChange, ConfigDifference, StrandedWork
 from beacon_contracts.problem import FieldProblem
-from beacon_runner.domain.audit import Actor
+from beacon_runner.domain.accounts.audit import Actor
 from beacon_runner.domain.configuration import (
     ConfigConflictError,
     ConfigEntry,

@@ -6,8 +6,8 @@ from beacon_config import LiveConfig
 from beacon_contracts.demand import GpuDemand
 from beacon_lifecycle import Clock
 from beacon_runner.application.cached_snapshot import CachedSnapshot
-from beacon_runner.domain.demand import GpuTarget, demand_of
 from beacon_runner.domain.errors import InvalidFieldsError, StoreUnavailableError
+from beacon_runner.domain.queue.demand import GpuTarget, demand_of
 from beacon_runner.ports.demand import DemandStore
 from beacon_runner.ports.router import RouterPort, RouterStatus
 

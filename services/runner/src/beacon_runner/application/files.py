@@ -14,15 +14,16 @@ from beacon_config import LiveConfig
 from beacon_contracts.ids import FileId, UserId, new_uuid
 from beacon_files import FileStore, FileStoreError, FileTooLargeError
 from beacon_lifecycle import Clock
-from beacon_runner.domain.archive_names import ArchiveNames
-from beacon_runner.domain.audit import Actor
+from beacon_runner.domain.accounts.audit import Actor
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import (
     FileStoreUnavailableError,
     StorageLimitError,
     UnknownFileError,
     UploadTooLargeError,
 )
-from beacon_runner.domain.files import (
+from beacon_runner.domain.files.archive_names import ArchiveNames
+from beacon_runner.domain.files.files import (
     BEFORE_OUTPUTS,
     FileRecord,
     OutputPlace,
@@ -33,8 +34,7 @@ from beacon_runner.domain.files import (
     object_name,
     signed_path,
 )
-from beacon_runner.domain.jobs import JobRecord
-from beacon_runner.domain.users import Principal
+from beacon_runner.domain.jobs.jobs import JobRecord
 from beacon_runner.ports.files import FileRecords
 
 READ_BYTES = 262_144

@@ -11,11 +11,11 @@ from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_lifecycle import Clock
 from beacon_runner.application.interactive_usage import RunMeter, UsageRecorder
 from beacon_runner.application.request_memory import ReservedMemory
-from beacon_runner.domain.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError, unsupported
-from beacon_runner.domain.encoded_request import EncodedRequest, encode_request
+from beacon_runner.domain.accounts.users import Principal
+from beacon_runner.domain.inputs.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError, unsupported
+from beacon_runner.domain.inputs.encoded_request import EncodedRequest, encode_request
 from beacon_runner.domain.limits.request_quota import Admitted, Refused, RequestQuota
 from beacon_runner.domain.limits.tier_rules import request_problems
-from beacon_runner.domain.users import Principal
 from beacon_runner.ports.interactive import InteractiveEvent, InteractivePort
 from beacon_runner.ports.request_limits import RequestLimits
 

@@ -7,9 +7,9 @@ import structlog
 
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_lifecycle import Clock, RunResult
+from beacon_runner.domain.accounts.usage import InteractiveUsage, tokens_of
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import StoreUnavailableError
-from beacon_runner.domain.usage import InteractiveUsage, tokens_of
-from beacon_runner.domain.users import Principal
 from beacon_runner.ports.interactive import InteractiveEvent
 from beacon_runner.ports.usage import UsageStore
 

@@ -11,16 +11,8 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.application.queue_position import JobPosition, PositionService
-from beacon_runner.domain.audit import Actor
-from beacon_runner.domain.commands import (
-    JobVersion,
-    RetryDecision,
-    decide_cancel,
-    decide_resume,
-    decide_retry,
-    decide_skip,
-)
-from beacon_runner.domain.credit import Payment
+from beacon_runner.domain.accounts.audit import Actor
+from beacon_runner.domain.accounts.credit import Payment
 from beacon_runner.domain.errors import (
     ExecutionNotFoundError,
     JobChangedError,
@@ -28,18 +20,26 @@ from beacon_runner.domain.errors import (
     JobStateError,
     QueueUnavailableError,
 )
-from beacon_runner.domain.jobs import (
+from beacon_runner.domain.execution.plan import ExecutionKey, execution_keys
+from beacon_runner.domain.execution.retry_policy import RetryPolicy
+from beacon_runner.domain.jobs.commands import (
+    JobVersion,
+    RetryDecision,
+    decide_cancel,
+    decide_resume,
+    decide_retry,
+    decide_skip,
+)
+from beacon_runner.domain.jobs.jobs import (
     AttemptRecord,
     ExecutionPlace,
     ExecutionRecord,
     JobRecord,
     SentExecutions,
 )
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import ExecutionKey, execution_keys
-from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.states import WAITING
-from beacon_runner.domain.wait_estimate import WaitEstimate, jobs_ahead
+from beacon_runner.domain.jobs.states import WAITING
+from beacon_runner.domain.queue.messages import Message
+from beacon_runner.domain.queue.wait_estimate import WaitEstimate, jobs_ahead
 from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.ports.jobs import JobCommands, JobQueries
 from beacon_runner.ports.queue_admin import QueueAdmin

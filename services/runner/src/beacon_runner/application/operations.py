@@ -7,6 +7,7 @@ import structlog
 from beacon_contracts.bulk import BulkRequest, OperationAction
 from beacon_contracts.ids import InvalidIdError, JobId, OperationId, UserId, decode_job_id
 from beacon_runner.application.jobs import JobService
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import (
     InvalidFieldsError,
     JobStateError,
@@ -14,8 +15,7 @@ from beacon_runner.domain.errors import (
     OwnUserError,
     QueueUnavailableError,
 )
-from beacon_runner.domain.operations import JobOperation, Selection
-from beacon_runner.domain.users import Principal
+from beacon_runner.domain.jobs.operations import JobOperation, Selection
 from beacon_runner.ports.operations import OperationStore
 
 log = structlog.get_logger(__name__)

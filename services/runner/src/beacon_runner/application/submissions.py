@@ -15,22 +15,22 @@ from beacon_lifecycle import Clock
 from beacon_runner.application.queue_position import WAITS_FOR_LIMIT
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.application.webhooks import WebhookService
-from beacon_runner.domain.admission import Admission, Submission
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import (
     BatchExceedsLimitError,
     IdempotencyKeyReusedError,
     InvalidFieldsError,
     LimitReachedError,
 )
-from beacon_runner.domain.file_references import unknown_file
-from beacon_runner.domain.job_ids import new_job_ids
-from beacon_runner.domain.lanes import lane_at_submission
+from beacon_runner.domain.execution.plan import first_target
+from beacon_runner.domain.files.file_references import unknown_file
+from beacon_runner.domain.jobs.admission import Admission, Submission
+from beacon_runner.domain.jobs.job_ids import new_job_ids
+from beacon_runner.domain.jobs.schedule import has_past_time, schedule_of
+from beacon_runner.domain.jobs.submissions import Answer, FilesUnusable, KeyTaken, NewJob, Submitted
 from beacon_runner.domain.limits.job_quota import Allowance, LimitReached, exceeds_limit
-from beacon_runner.domain.plan import first_target
-from beacon_runner.domain.schedule import has_past_time, schedule_of
-from beacon_runner.domain.submissions import Answer, FilesUnusable, KeyTaken, NewJob, Submitted
-from beacon_runner.domain.users import Principal
-from beacon_runner.domain.wait_estimate import WaitEstimate
+from beacon_runner.domain.queue.lanes import lane_at_submission
+from beacon_runner.domain.queue.wait_estimate import WaitEstimate
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.submissions import SubmissionStore
 

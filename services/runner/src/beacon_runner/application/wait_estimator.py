@@ -14,10 +14,10 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_lifecycle import Clock
 from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.jobs import JobRecord
-from beacon_runner.domain.plan import first_target
-from beacon_runner.domain.submissions import NewJob
-from beacon_runner.domain.wait_estimate import (
+from beacon_runner.domain.execution.plan import first_target
+from beacon_runner.domain.jobs.jobs import JobRecord
+from beacon_runner.domain.jobs.submissions import NewJob
+from beacon_runner.domain.queue.wait_estimate import (
     EstimateTarget,
     QueueAhead,
     RouterForecast,

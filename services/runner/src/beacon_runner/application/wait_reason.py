@@ -11,9 +11,9 @@ from beacon_contracts.wait_reason import ExecutionWait, WhyView
 from beacon_lifecycle import Clock
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.jobs import JobRecord
-from beacon_runner.domain.plan import first_target
-from beacon_runner.domain.states import LIVE
+from beacon_runner.domain.execution.plan import first_target
+from beacon_runner.domain.jobs.jobs import JobRecord
+from beacon_runner.domain.jobs.states import LIVE
 from beacon_runner.ports.queue_admin import QueuePlace
 from beacon_runner.ports.router import RouterStatus
 

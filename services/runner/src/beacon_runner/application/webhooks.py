@@ -7,10 +7,10 @@ from typing import Any
 from beacon_contracts.ids import DeliveryId, UserId, WebhookId, new_uuid
 from beacon_contracts.jobs import JobWebhook
 from beacon_contracts.webhooks import JOB_EVENTS, NewWebhook, WebhookChange
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.users import Principal
-from beacon_runner.domain.webhook_urls import Network, url_problem
-from beacon_runner.domain.webhooks import (
+from beacon_runner.domain.webhooks.webhook_urls import Network, url_problem
+from beacon_runner.domain.webhooks.webhooks import (
     ROTATION_S,
     SECRET_BYTES,
     DeliveryRecord,

@@ -11,9 +11,9 @@ from beacon_contracts.capabilities import Capability
 from beacon_contracts.configuration import StrandedWork
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.inference import Failover
-from beacon_runner.domain.audit import Actor
-from beacon_runner.domain.chat import execution_needs
-from beacon_runner.domain.plan import ExecutionKey, execution_keys
+from beacon_runner.domain.accounts.audit import Actor
+from beacon_runner.domain.execution.plan import ExecutionKey, execution_keys
+from beacon_runner.domain.inputs.chat import execution_needs
 
 Unserved = Callable[[Mapping[str, Any], int, AbstractSet[int]], Iterable[tuple[str, str]]]
 """Model and region of each unfinished execution of a job, by its specification, stage and ended ordinals."""

@@ -12,7 +12,7 @@ from beacon_config import LiveConfig
 from beacon_contracts.accounts import Scope
 from beacon_http.problems import HttpProblemError
 from beacon_lifecycle import Clock
-from beacon_runner.domain.users import Principal, hash_key
+from beacon_runner.domain.accounts.users import Principal, hash_key
 from beacon_runner.http.route import Handler, StrictRoute
 
 KEY_TTL_S = 5.0  # after a revocation in another process the key works for so long

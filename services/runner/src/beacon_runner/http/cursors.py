@@ -20,9 +20,9 @@ from beacon_contracts.ids import (
     decode_job_id,
     encode_job_id,
 )
-from beacon_runner.domain.dead_letters import DeadLetterCursor
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.jobs import ExecutionPlace
+from beacon_runner.domain.jobs.dead_letters import DeadLetterCursor
+from beacon_runner.domain.jobs.jobs import ExecutionPlace
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from beacon_contracts.bulk import JobSelector
 from beacon_contracts.ids import UserId
 from beacon_contracts.jobs import JobState, Tag
 from beacon_contracts.model import Moment, Name, Text
-from beacon_runner.domain.job_filter import JobFilter
+from beacon_runner.domain.jobs.job_filter import JobFilter
 
 Kind = Literal["matrix", "pipeline", "generation"]
 MetadataPair = Annotated[

@@ -16,7 +16,8 @@ from beacon_contracts.jobs import (
     SkipView,
 )
 from beacon_runner.application.jobs import ExecutionSlice, JobDetails, SkippedJob
-from beacon_runner.domain.jobs import (
+from beacon_runner.domain.execution.plan import ExecutionKey
+from beacon_runner.domain.jobs.jobs import (
     AttemptRecord,
     EventRecord,
     ExecutionRecord,
@@ -24,8 +25,7 @@ from beacon_runner.domain.jobs import (
     JobRecord,
     SentExecutions,
 )
-from beacon_runner.domain.plan import ExecutionKey
-from beacon_runner.domain.states import LIVE
+from beacon_runner.domain.jobs.states import LIVE
 
 NONE_SENT = SentExecutions()
 

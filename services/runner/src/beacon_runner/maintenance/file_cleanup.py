@@ -10,7 +10,7 @@ import structlog
 
 from beacon_files import FileStore, ObjectNotFoundError
 from beacon_lifecycle import Clock, RunResult
-from beacon_runner.domain.files import FOLDERS, file_of_object
+from beacon_runner.domain.files.files import FOLDERS, file_of_object
 from beacon_runner.ports.files import FileRecords
 
 log = structlog.get_logger(__name__)

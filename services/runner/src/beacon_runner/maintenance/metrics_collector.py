@@ -6,7 +6,7 @@ from math import nan
 from beacon_config import LiveConfig
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import RunResult
-from beacon_runner.domain.demand import demand_of
+from beacon_runner.domain.queue.demand import demand_of
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.demand import DemandStore
 from beacon_runner.ports.outbox import Outbox

@@ -7,7 +7,7 @@ import structlog
 
 from beacon_lifecycle import RunResult
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.operations import OperationStep
+from beacon_runner.domain.jobs.operations import OperationStep
 from beacon_runner.ports.operations import ChangedJobQueue, OperationSteps
 
 log = structlog.get_logger(__name__)

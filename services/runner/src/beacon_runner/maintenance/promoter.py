@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from beacon_lifecycle import RunResult
-from beacon_runner.domain.classes import Promotion
+from beacon_runner.domain.queue.classes import Promotion
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.promotions import PromotionStore
 

@@ -8,7 +8,7 @@ import structlog
 
 from beacon_lifecycle import RunResult, TaskSet
 from beacon_runner.domain.errors import QueueUnavailableError, StoreUnavailableError
-from beacon_runner.domain.messages import OutboxEntry
+from beacon_runner.domain.queue.messages import OutboxEntry
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.outbox import Outbox
 from beacon_runner.ports.queue import MessageQueue

@@ -8,7 +8,7 @@ from beacon_contracts.ids import DELIVERY, DeliveryId, encode_id
 from beacon_contracts.webhooks import DeliveryState
 from beacon_lifecycle import RunResult, TaskSet, WakeEvent
 from beacon_runner.domain.errors import StoreUnavailableError
-from beacon_runner.domain.webhooks import LeasedDelivery, judge
+from beacon_runner.domain.webhooks.webhooks import LeasedDelivery, judge
 from beacon_runner.metrics import WebhookMetrics
 from beacon_runner.ports.webhooks import DeliveryQueue, WebhookPort
 

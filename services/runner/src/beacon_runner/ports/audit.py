@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from beacon_contracts.audit import AuditAction
 from beacon_contracts.ids import AuditId
-from beacon_runner.domain.audit import Actor, AuditEntry, AuditFilter
+from beacon_runner.domain.accounts.audit import Actor, AuditEntry, AuditFilter
 
 
 class AuditLog(Protocol):

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.inference import InferenceView, RemoteRun
-from beacon_runner.domain.plan import ExecutionKey
+from beacon_runner.domain.execution.plan import ExecutionKey
 
 
 @dataclass(frozen=True, slots=True)

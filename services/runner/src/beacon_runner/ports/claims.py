@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import JobId
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import ClaimedJob, StageReport
+from beacon_runner.domain.execution.stage_result import ClaimedJob, StageReport
+from beacon_runner.domain.queue.messages import Message
 
 
 class ClaimStore(Protocol):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from beacon_contracts.audit import AuditAction
 from beacon_contracts.configuration import RouterConfigRequest, RouterRevision
-from beacon_runner.domain.audit import Actor
+from beacon_runner.domain.accounts.audit import Actor
 from beacon_runner.domain.configuration import ConfigEntry, ConfigRevision, Unserved
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import JobId
-from beacon_runner.domain.audit import Actor
-from beacon_runner.domain.dead_letters import DeadLetter, DeadLetterCursor
+from beacon_runner.domain.accounts.audit import Actor
+from beacon_runner.domain.jobs.dead_letters import DeadLetter, DeadLetterCursor
 
 
 class DeadLetterStore(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from beacon_runner.domain.demand import GpuTarget
+from beacon_runner.domain.queue.demand import GpuTarget
 
 
 class DemandStore(Protocol):

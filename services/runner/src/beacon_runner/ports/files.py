@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import FileId, JobId, UserId
-from beacon_runner.domain.audit import Actor
-from beacon_runner.domain.files import FileRecord, OutputPlace, Upload
+from beacon_runner.domain.accounts.audit import Actor
+from beacon_runner.domain.files.files import FileRecord, OutputPlace, Upload
 
 
 class FileRecords(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from beacon_contracts.inference import InferenceView
-from beacon_runner.domain.encoded_request import EncodedRequest
+from beacon_runner.domain.inputs.encoded_request import EncodedRequest
 from beacon_runner.ports.router import RouterError
 
 InteractiveEvent = InferenceView | bytes

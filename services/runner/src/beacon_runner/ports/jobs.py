@@ -4,10 +4,12 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import JobId, UserId
-from beacon_runner.domain.commands import CancelDecision, JobVersion, RetryDecision, SkipDecision
-from beacon_runner.domain.credit import Payment
-from beacon_runner.domain.job_filter import JobFilter
-from beacon_runner.domain.jobs import (
+from beacon_runner.domain.accounts.credit import Payment
+from beacon_runner.domain.execution.plan import ExecutionKey
+from beacon_runner.domain.execution.stage_result import EventDraft
+from beacon_runner.domain.jobs.commands import CancelDecision, JobVersion, RetryDecision, SkipDecision
+from beacon_runner.domain.jobs.job_filter import JobFilter
+from beacon_runner.domain.jobs.jobs import (
     AttemptRecord,
     EventRecord,
     ExecutionPart,
@@ -18,8 +20,6 @@ from beacon_runner.domain.jobs import (
     LiveJob,
     SentExecutions,
 )
-from beacon_runner.domain.plan import ExecutionKey
-from beacon_runner.domain.stage_result import EventDraft
 from beacon_runner.ports.cancels import RouterCancel
 
 

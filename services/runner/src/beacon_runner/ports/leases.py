@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 
 
 @dataclass(frozen=True, slots=True)

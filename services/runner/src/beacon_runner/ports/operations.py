@@ -5,9 +5,9 @@ from typing import Protocol
 
 from beacon_contracts.bulk import OperationAction
 from beacon_contracts.ids import JobId, OperationId, UserId
-from beacon_runner.domain.audit import Actor
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.operations import JobOperation, OperationStep, Selection
+from beacon_runner.domain.accounts.audit import Actor
+from beacon_runner.domain.jobs.operations import JobOperation, OperationStep, Selection
+from beacon_runner.domain.queue.messages import Message
 
 
 class OperationStore(Protocol):

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from beacon_runner.domain.messages import OutboxEntry
+from beacon_runner.domain.queue.messages import OutboxEntry
 
 
 @dataclass(frozen=True, slots=True)

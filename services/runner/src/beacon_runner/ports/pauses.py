@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.audit import Actor
+from beacon_runner.domain.accounts.audit import Actor
 
 
 class PauseStore(Protocol):

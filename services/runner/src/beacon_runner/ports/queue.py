@@ -5,7 +5,7 @@ from typing import Protocol
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.messages import Message, OutboxEntry
+from beacon_runner.domain.queue.messages import Message, OutboxEntry
 from beacon_runner.ports.reconcile import LiveMessage
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from beacon_runner.domain.retention import Removal, RetentionCandidate
+from beacon_runner.domain.jobs.retention import Removal, RetentionCandidate
 
 
 class RetentionStore(Protocol):

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from beacon_contracts.ids import JobId, UserId
 from beacon_contracts.tiers import Tier
 from beacon_runner.domain.limits.job_quota import Allowance
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 
 
 class WaitingUser(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import UserId
+from beacon_runner.domain.jobs.submissions import Answer, NewJob
 from beacon_runner.domain.limits.job_quota import Allowance, Use
-from beacon_runner.domain.submissions import Answer, NewJob
 
 
 class SubmissionStore(Protocol):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from beacon_runner.domain.usage import InteractiveUsage, RolledUp, UsageQuery, UsageSum
+from beacon_runner.domain.accounts.usage import InteractiveUsage, RolledUp, UsageQuery, UsageSum
 
 
 class UsageStore(Protocol):

@@ -7,9 +7,9 @@ from typing import Protocol
 from beacon_contracts.accounts import DisabledJobs, Scope
 from beacon_contracts.ids import KeyId, UserId
 from beacon_contracts.tiers import Tier
-from beacon_runner.domain.audit import Actor
-from beacon_runner.domain.credit import LedgerRecord
-from beacon_runner.domain.users import ApiKey, User
+from beacon_runner.domain.accounts.audit import Actor
+from beacon_runner.domain.accounts.credit import LedgerRecord
+from beacon_runner.domain.accounts.users import ApiKey, User
 
 
 class UserStore(Protocol):

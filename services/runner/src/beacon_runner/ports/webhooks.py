@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from beacon_contracts.ids import DeliveryId, UserId, WebhookId
-from beacon_runner.domain.audit import Actor
-from beacon_runner.domain.webhooks import (
+from beacon_runner.domain.accounts.audit import Actor
+from beacon_runner.domain.webhooks.webhooks import (
     Attempt,
     DeliveryRecord,
     DeliveryResult,

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from beacon_contracts.audit import AuditAction
 from beacon_contracts.ids import UserId
-from beacon_runner.domain.audit import SYSTEM, Actor
+from beacon_runner.domain.accounts.audit import SYSTEM, Actor
 from beacon_runner.domain.configuration import ConfigEntry, ConfigRevision, Unserved
-from beacon_runner.postgres.audit import add_entry
+from beacon_runner.postgres.accounts.audit import add_entry
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 from beacon_contracts.audit import AuditAction
 from beacon_contracts.files import OutputFile
 from beacon_contracts.ids import FILE, FileId, JobId, UserId, decode_id, encode_id
-from beacon_runner.domain.audit import Actor
+from beacon_runner.domain.accounts.audit import Actor
 from beacon_runner.domain.errors import (
     FileInUseError,
     StorageLimitError,
     UnknownFileError,
     UserNotFoundError,
 )
-from beacon_runner.domain.files import FileRecord, OutputPlace, Upload, display_name
-from beacon_runner.domain.stage_result import ClaimedJob
-from beacon_runner.postgres.audit import add_entry
+from beacon_runner.domain.execution.stage_result import ClaimedJob
+from beacon_runner.domain.files.files import FileRecord, OutputPlace, Upload, display_name
+from beacon_runner.postgres.accounts.audit import add_entry
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 

@@ -8,7 +8,7 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.ports.queue_admin import LaneCount, LaneLoad, QueuePlace, QueueStats, Upcoming
 from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import WAKE_CHANNEL, Layout

@@ -8,7 +8,7 @@ from beacon_config import BeaconConfig
 from beacon_config.queues import LaneStrategy
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.lanes import SINGLE_LANE
+from beacon_runner.domain.queue.lanes import SINGLE_LANE
 
 HASH_TAG = "{beacon}"
 WAKE_CHANNEL = "beacon:jobs"

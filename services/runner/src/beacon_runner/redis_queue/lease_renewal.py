@@ -7,7 +7,7 @@ from typing import Any
 from redis import Redis, RedisCluster
 
 from beacon_redis import RedisAddress
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.ports.leases import Renewal
 from beacon_runner.redis_queue.keys import Layout
 from beacon_runner.redis_queue.redis_queue import MAX_SCRIPT_MESSAGES, pack_args, payload_of

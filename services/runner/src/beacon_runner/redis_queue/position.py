@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.ports.queue_admin import QueuePlace
 
 

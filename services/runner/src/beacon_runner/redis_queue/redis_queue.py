@@ -8,8 +8,8 @@ from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
-from beacon_runner.domain.classes import better
-from beacon_runner.domain.messages import Message, OutboxEntry, Topic
+from beacon_runner.domain.queue.classes import better
+from beacon_runner.domain.queue.messages import Message, OutboxEntry, Topic
 from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import Layout

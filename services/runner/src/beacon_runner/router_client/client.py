@@ -22,7 +22,7 @@ from beacon_contracts.inference import (
 from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 from beacon_lifecycle import Clock, SystemClock, TaskSet
-from beacon_runner.domain.encoded_request import EncodedRequest
+from beacon_runner.domain.inputs.encoded_request import EncodedRequest
 from beacon_runner.ports.interactive import InteractiveEvent
 from beacon_runner.ports.router import CancelResult, OnState, RouterRefused, RouterStatus
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES, RouterBatches

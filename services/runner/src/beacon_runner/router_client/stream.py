@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from beacon_contracts.inference import InferenceView
 from beacon_lifecycle import Clock
-from beacon_runner.domain.encoded_request import EncodedRequest
+from beacon_runner.domain.inputs.encoded_request import EncodedRequest
 from beacon_runner.ports.interactive import InteractiveEvent, ResponseLost
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
 from beacon_runner.router_client.replies import (

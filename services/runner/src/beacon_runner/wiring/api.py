@@ -29,35 +29,35 @@ from beacon_runner.application.submissions import SubmissionService
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.application.wait_reason import WaitReasonService
 from beacon_runner.application.webhooks import WebhookService
-from beacon_runner.domain.admission import Admission
-from beacon_runner.domain.classes import front_class, usable_classes
-from beacon_runner.domain.messages import OutboxEntry
-from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.skip_price import skip_price
-from beacon_runner.domain.webhook_urls import Network
-from beacon_runner.http.admin_routes import Operations, admin_routes
+from beacon_runner.domain.accounts.skip_price import skip_price
+from beacon_runner.domain.execution.retry_policy import RetryPolicy
+from beacon_runner.domain.jobs.admission import Admission
+from beacon_runner.domain.queue.classes import front_class, usable_classes
+from beacon_runner.domain.queue.messages import OutboxEntry
+from beacon_runner.domain.webhooks.webhook_urls import Network
+from beacon_runner.http.admin.admin_routes import Operations, admin_routes
+from beacon_runner.http.admin.audit_routes import audit_routes
+from beacon_runner.http.admin.backend_routes import backend_routes, model_routes
+from beacon_runner.http.admin.config_routes import CONFIG_PATH, config_routes
+from beacon_runner.http.admin.demand_routes import demand_routes
+from beacon_runner.http.admin.ledger_routes import ledger_routes
+from beacon_runner.http.admin.user_routes import key_routes, user_routes
 from beacon_runner.http.app import create_app
-from beacon_runner.http.audit_routes import audit_routes
 from beacon_runner.http.auth import ApiKeyCache
-from beacon_runner.http.backend_routes import backend_routes, model_routes
-from beacon_runner.http.catalogue_routes import Catalogue, catalogue_routes
-from beacon_runner.http.config_routes import CONFIG_PATH, config_routes
-from beacon_runner.http.demand_routes import demand_routes
 from beacon_runner.http.events.routes import event_routes, socket_routes
 from beacon_runner.http.events.user_streams import UserStreams
-from beacon_runner.http.export_routes import export_routes
-from beacon_runner.http.file_routes import FILES_PATH, file_routes
-from beacon_runner.http.health_routes import ReadinessCheck, health_routes
-from beacon_runner.http.job_routes import execution_routes, job_routes
-from beacon_runner.http.ledger_routes import ledger_routes
 from beacon_runner.http.openai.bodies import ChatBodies
 from beacon_runner.http.openai.routes import openai_routes
-from beacon_runner.http.operation_routes import operation_routes, user_deletion_routes
-from beacon_runner.http.public_queue_routes import public_queue_routes
-from beacon_runner.http.submission_routes import submission_routes
-from beacon_runner.http.usage_routes import usage_routes
-from beacon_runner.http.user_routes import key_routes, user_routes
-from beacon_runner.http.webhook_routes import webhook_routes
+from beacon_runner.http.routes.catalogue_routes import Catalogue, catalogue_routes
+from beacon_runner.http.routes.export_routes import export_routes
+from beacon_runner.http.routes.file_routes import FILES_PATH, file_routes
+from beacon_runner.http.routes.health_routes import ReadinessCheck, health_routes
+from beacon_runner.http.routes.job_routes import execution_routes, job_routes
+from beacon_runner.http.routes.operation_routes import operation_routes, user_deletion_routes
+from beacon_runner.http.routes.public_queue_routes import public_queue_routes
+from beacon_runner.http.routes.submission_routes import submission_routes
+from beacon_runner.http.routes.usage_routes import usage_routes
+from beacon_runner.http.routes.webhook_routes import webhook_routes
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.publisher import InlinePublisher, OutboxPublisher
 from beacon_runner.migrations import head
@@ -68,22 +68,22 @@ from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.ports.request_limits import RequestLimits
 from beacon_runner.ports.router import RouterPort
-from beacon_runner.postgres.audit import PostgresAudit
-from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
-from beacon_runner.postgres.credit import PostgresCredit
+from beacon_runner.postgres.accounts.audit import PostgresAudit
+from beacon_runner.postgres.accounts.credit import PostgresCredit
+from beacon_runner.postgres.accounts.usage import PostgresUsage
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.dead_letters import PostgresDeadLetters
-from beacon_runner.postgres.demand import PostgresDemand
 from beacon_runner.postgres.files import PostgresFiles
-from beacon_runner.postgres.job_commands import PostgresJobCommands
-from beacon_runner.postgres.job_queries import PostgresJobQueries
-from beacon_runner.postgres.operations import PostgresOperations
-from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.submissions import PostgresSubmissions
-from beacon_runner.postgres.usage import PostgresUsage
-from beacon_runner.postgres.users import PostgresUsers
-from beacon_runner.postgres.webhooks import PostgresWebhooks
+from beacon_runner.postgres.jobs.cancels import PostgresCancels, max_router_cancels
+from beacon_runner.postgres.jobs.dead_letters import PostgresDeadLetters
+from beacon_runner.postgres.jobs.demand import PostgresDemand
+from beacon_runner.postgres.jobs.job_commands import PostgresJobCommands
+from beacon_runner.postgres.jobs.job_queries import PostgresJobQueries
+from beacon_runner.postgres.jobs.operations import PostgresOperations
+from beacon_runner.postgres.jobs.outbox import PostgresOutbox
+from beacon_runner.postgres.jobs.pauses import PostgresPauses
+from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
+from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
 from beacon_runner.priority_client import PriorityService
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from beacon_runner.redis_queue.request_limits import RedisRequestLimits

@@ -12,9 +12,9 @@ from beacon_contracts.api_keys import new_api_key
 from beacon_contracts.tiers import Tier
 from beacon_runner.application.configuration import ConfigService
 from beacon_runner.domain.errors import ApiKeyTakenError
+from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.config_revisions import PostgresConfigRevisions
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.users import PostgresUsers
 from beacon_runner.settings import BootstrapSettings
 from beacon_runner.wiring.configuration import apply_file, file_changed, seed
 

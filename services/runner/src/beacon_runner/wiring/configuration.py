@@ -13,7 +13,7 @@ from beacon_contracts.audit import AuditAction
 from beacon_contracts.configuration import ConfigChange
 from beacon_lifecycle import Clock, Loop, ReloadOnSignal, RunResult, Service, WakeEvent
 from beacon_runner.application.configuration import ChangeRequest, ConfigService
-from beacon_runner.domain.audit import SYSTEM
+from beacon_runner.domain.accounts.audit import SYSTEM
 from beacon_runner.domain.configuration import ConfigConflictError, StrandedWorkError
 from beacon_runner.domain.errors import InvalidFieldsError, StoreUnavailableError
 from beacon_runner.maintenance.config_push import ConfigPush

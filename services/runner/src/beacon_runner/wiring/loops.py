@@ -13,8 +13,8 @@ from redis.asyncio import Redis, RedisCluster
 from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_lifecycle import Clock, Loop, RunResult, Service, WakeEvent
 from beacon_redis import RedisAddress, Subscriber
-from beacon_runner.domain.classes import promotions
-from beacon_runner.domain.retry_policy import RetryPolicy, RouterBackoff
+from beacon_runner.domain.execution.retry_policy import RetryPolicy, RouterBackoff
+from beacon_runner.domain.queue.classes import promotions
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.file_cleanup import FileCleanup
 from beacon_runner.maintenance.metrics_collector import DemandCollector, MetricsCollector, QueueAgeCollector
@@ -38,14 +38,14 @@ from beacon_runner.ports.reconcile import ReconcileStore
 from beacon_runner.ports.retention import RetentionStore
 from beacon_runner.ports.schedule import ScheduleStore
 from beacon_runner.ports.usage import UsageRollUp
+from beacon_runner.postgres.accounts.usage import PostgresUsage
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.operations import PostgresOperations
-from beacon_runner.postgres.outbox import PostgresOutbox
-from beacon_runner.postgres.pauses import PostgresPauses
-from beacon_runner.postgres.reconcile import PostgresReconcile
-from beacon_runner.postgres.retention import PostgresRetention
-from beacon_runner.postgres.schedule import PostgresSchedule
-from beacon_runner.postgres.usage import PostgresUsage
+from beacon_runner.postgres.jobs.operations import PostgresOperations
+from beacon_runner.postgres.jobs.outbox import PostgresOutbox
+from beacon_runner.postgres.jobs.pauses import PostgresPauses
+from beacon_runner.postgres.jobs.reconcile import PostgresReconcile
+from beacon_runner.postgres.jobs.retention import PostgresRetention
+from beacon_runner.postgres.jobs.schedule import PostgresSchedule
 from beacon_runner.redis_queue import Layout, RedisQueue, RedisQueueAdmin
 from beacon_runner.redis_queue.keys import OUTBOX_CHANNEL, WAKE_CHANNEL
 from beacon_runner.redis_queue.lease_renewal import RedisLeaseRenewal

@@ -11,11 +11,11 @@ from beacon_redis import RedisAddress
 from beacon_runner.maintenance.cancel_notifier import CancelNotifier
 from beacon_runner.maintenance.file_cleanup import FileCleanup
 from beacon_runner.maintenance.metrics_collector import DemandCollector
-from beacon_runner.postgres.cancels import PostgresCancels, max_router_cancels
-from beacon_runner.postgres.claims import PostgresClaims
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.demand import PostgresDemand
 from beacon_runner.postgres.files import PostgresFiles
+from beacon_runner.postgres.jobs.cancels import PostgresCancels, max_router_cancels
+from beacon_runner.postgres.jobs.claims import PostgresClaims
+from beacon_runner.postgres.jobs.demand import PostgresDemand
 from beacon_runner.router_client import RouterClient
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES
 from beacon_runner.settings import RunnerSettings

@@ -7,11 +7,11 @@ from prometheus_client import CollectorRegistry
 
 from beacon_http.server import HttpServer
 from beacon_lifecycle import Service
-from beacon_runner.http.health_routes import ReadinessCheck, health_routes
+from beacon_runner.http.routes.health_routes import ReadinessCheck, health_routes
 from beacon_runner.migrations import head
 from beacon_runner.ports.queue_admin import QueueAdmin
 from beacon_runner.postgres.database import Database
-from beacon_runner.postgres.job_queries import PostgresJobQueries
+from beacon_runner.postgres.jobs.job_queries import PostgresJobQueries
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.wiring.resources import Resource
 

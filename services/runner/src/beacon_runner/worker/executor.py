@@ -14,11 +14,11 @@ from beacon_contracts.capabilities import Capability
 from beacon_contracts.ids import USER, encode_execution_id, encode_id, encode_job_id
 from beacon_contracts.inference import Failover, InferenceRequest, StepMeta
 from beacon_lifecycle import TaskSet
-from beacon_runner.domain.chat import execution_needs
 from beacon_runner.domain.configuration import is_served, model_removed
-from beacon_runner.domain.file_references import files_in
-from beacon_runner.domain.plan import PendingExecution
-from beacon_runner.domain.stage_result import ClaimedJob, PlannedExecution
+from beacon_runner.domain.execution.plan import PendingExecution
+from beacon_runner.domain.execution.stage_result import ClaimedJob, PlannedExecution
+from beacon_runner.domain.files.file_references import files_in
+from beacon_runner.domain.inputs.chat import execution_needs
 from beacon_runner.ports.router import InferencePort, OnState, RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.run import NotAccepted, Outcome, worker_error
 

@@ -8,7 +8,7 @@ import structlog
 
 from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.messages import Message
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.leases import LeaseRenewal
 

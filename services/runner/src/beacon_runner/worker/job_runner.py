@@ -11,10 +11,10 @@ import structlog
 from beacon_contracts.ids import JobId, encode_job_id
 from beacon_contracts.inference import InferenceView
 from beacon_lifecycle import Clock
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import PendingExecution
-from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.stage_result import Returned
+from beacon_runner.domain.execution.plan import PendingExecution
+from beacon_runner.domain.execution.retry_policy import RetryPolicy
+from beacon_runner.domain.execution.stage_result import Returned
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.worker.executor import Executor, Handle
 from beacon_runner.worker.in_flight import InFlight

@@ -14,8 +14,8 @@ from beacon_config.queues import PoolConfig
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, RunResult, WakeEvent
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import ClaimedJob
+from beacon_runner.domain.execution.stage_result import ClaimedJob
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
 from beacon_runner.ports.queue import MessageQueue

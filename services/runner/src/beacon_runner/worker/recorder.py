@@ -13,10 +13,10 @@ from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import ExecutionState
 from beacon_lifecycle import Clock
 from beacon_runner.domain.errors import QueueUnavailableError, StoreUnavailableError
-from beacon_runner.domain.json_limits import NOT_RECORDABLE, unstorable
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.stage_result import Dead, Finished, Returned, StageReport
-from beacon_runner.domain.verdict import dead_verdict
+from beacon_runner.domain.execution.stage_result import Dead, Finished, Returned, StageReport
+from beacon_runner.domain.execution.verdict import dead_verdict
+from beacon_runner.domain.inputs.json_limits import NOT_RECORDABLE, unstorable
+from beacon_runner.domain.queue.messages import Message
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
 from beacon_runner.ports.queue import MessageQueue

@@ -15,9 +15,7 @@ from beacon_contracts.inference import (
     RunProgress,
 )
 from beacon_contracts.jobs import ExecutionState
-from beacon_runner.domain.json_limits import stored_form
-from beacon_runner.domain.messages import Message
-from beacon_runner.domain.plan import (
+from beacon_runner.domain.execution.plan import (
     PendingExecution,
     PlanError,
     execution_keys,
@@ -25,8 +23,8 @@ from beacon_runner.domain.plan import (
     refuse_file,
     stage_plan,
 )
-from beacon_runner.domain.retry_policy import RetryPolicy
-from beacon_runner.domain.stage_result import (
+from beacon_runner.domain.execution.retry_policy import RetryPolicy
+from beacon_runner.domain.execution.stage_result import (
     ClaimedJob,
     Dead,
     Deferred,
@@ -36,7 +34,9 @@ from beacon_runner.domain.stage_result import (
     StageReport,
     Verdict,
 )
-from beacon_runner.domain.verdict import PERMANENT, dead_verdict, decide, defer, poison_verdict
+from beacon_runner.domain.execution.verdict import PERMANENT, dead_verdict, decide, defer, poison_verdict
+from beacon_runner.domain.inputs.json_limits import stored_form
+from beacon_runner.domain.queue.messages import Message
 
 log = structlog.get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 from math import exp, log
 
-from beacon_router.scheduling.request_queue import QueueKind
+from beacon_router.scheduling.state.request_queue import QueueKind
 
 _OFFSET_S = 0.2
 """Added to both sides of a ratio, so that errors of a fraction of a second do not matter."""

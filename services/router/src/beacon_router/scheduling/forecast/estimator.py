@@ -2,16 +2,16 @@
 
 from collections import Counter, defaultdict
 
-from beacon_router.scheduling.backend_set import BackendSet
-from beacon_router.scheduling.cluster_state import ClusterState
 from beacon_router.scheduling.decisions import Eta, Health, RequestId
-from beacon_router.scheduling.domains import CompetitionDomain
 from beacon_router.scheduling.forecast.calibration import Calibration
 from beacon_router.scheduling.forecast.positions import is_exclusive, requests_ahead
 from beacon_router.scheduling.forecast.simulation import NewRequest, PolicySimulation
-from beacon_router.scheduling.queues import RequestQueues
-from beacon_router.scheduling.request_queue import QueuedRequest, QueueKind
-from beacon_router.scheduling.snapshot import ForecastSnapshot, UserForecastSnapshot
+from beacon_router.scheduling.reports.snapshot import ForecastSnapshot, UserForecastSnapshot
+from beacon_router.scheduling.state.backend_set import BackendSet
+from beacon_router.scheduling.state.cluster_state import ClusterState
+from beacon_router.scheduling.state.domains import CompetitionDomain
+from beacon_router.scheduling.state.queues import RequestQueues
+from beacon_router.scheduling.state.request_queue import QueuedRequest, QueueKind
 
 _FRESH_S, _LONG = 0.05, 50
 """A simulation of up to so many dispatches is valid for so long, a longer one for longer in proportion."""

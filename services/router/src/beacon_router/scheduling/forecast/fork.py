@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from beacon_router.scheduling.backend_set import BackendSet
-from beacon_router.scheduling.backend_state import BackendState, RegionState, RunningRequest
-from beacon_router.scheduling.domains import CompetitionDomain
 from beacon_router.scheduling.fair_share import FairShares
-from beacon_router.scheduling.limits import Limit
-from beacon_router.scheduling.request_queue import QueueKind, RequestQueue
-from beacon_router.scheduling.topology import LimitName
+from beacon_router.scheduling.state.backend_set import BackendSet
+from beacon_router.scheduling.state.backend_state import BackendState, RegionState, RunningRequest
+from beacon_router.scheduling.state.domains import CompetitionDomain
+from beacon_router.scheduling.state.limits import Limit
+from beacon_router.scheduling.state.request_queue import QueueKind, RequestQueue
+from beacon_router.scheduling.state.topology import LimitName
 
 
 class ForkedDomain:

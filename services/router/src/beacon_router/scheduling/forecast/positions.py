@@ -2,8 +2,8 @@
 
 from beacon_router.scheduling.durations import Durations
 from beacon_router.scheduling.fair_share import FairShares
-from beacon_router.scheduling.request_queue import QueuedRequest, RequestQueue
-from beacon_router.scheduling.topology import exclusive_limit
+from beacon_router.scheduling.state.request_queue import QueuedRequest, RequestQueue
+from beacon_router.scheduling.state.topology import exclusive_limit
 
 
 def requests_ahead(queued: QueuedRequest, durations: Durations) -> int:

@@ -7,13 +7,13 @@ from heapq import heappop, heappush
 from math import inf
 
 from beacon_router.scheduling import transitions
-from beacon_router.scheduling.backend_state import RunningRequest
 from beacon_router.scheduling.decisions import Health, Request, RequestId
-from beacon_router.scheduling.domains import Arrival, CompetitionDomain
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.forecast.fork import ForkedDomain
 from beacon_router.scheduling.policy import Choice
-from beacon_router.scheduling.request_queue import QueuedRequest
+from beacon_router.scheduling.state.backend_state import RunningRequest
+from beacon_router.scheduling.state.domains import Arrival, CompetitionDomain
+from beacon_router.scheduling.state.request_queue import QueuedRequest
 from beacon_router.scheduling.transitions import choose_among
 
 MAX_DISPATCHES = 500

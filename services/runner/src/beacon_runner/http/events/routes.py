@@ -14,8 +14,8 @@ from beacon_contracts.model import RequestModel, ResponseModel
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import view_response
 from beacon_runner.application.events import JobEventService
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.users import Principal
 from beacon_runner.http.auth import ApiKeyCache, key_hash_of, principal_of, require_scope
 from beacon_runner.http.cursors import JobPath
 from beacon_runner.http.events.server_sent import EventStream

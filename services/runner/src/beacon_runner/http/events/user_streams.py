@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from beacon_config import BeaconConfig, Derived, LiveConfig
 from beacon_contracts.ids import new_uuid
 from beacon_http.problems import HttpProblemError
+from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.limits.request_quota import LimitState, Refused, RequestQuota
-from beacon_runner.domain.users import Principal
 from beacon_runner.http.rate_limit_headers import rate_limit_headers
 from beacon_runner.ports.request_limits import RequestLimits
 

@@ -12,7 +12,7 @@ from beacon_contracts.problem import Problem
 from beacon_http.replies import Headers, Reply, with_retry_after
 from beacon_runner.application.interactive import RequestRefusedError
 from beacon_runner.application.request_memory import NoRequestMemoryError
-from beacon_runner.domain.chat import MODEL_NOT_FOUND, InvalidChatError
+from beacon_runner.domain.inputs.chat import MODEL_NOT_FOUND, InvalidChatError
 from beacon_runner.domain.limits.request_quota import RequestLimit
 from beacon_runner.http.problems import CLIENT_CLOSED_REQUEST, problem_of
 from beacon_runner.http.rate_limit_headers import request_limit_headers

@@ -13,7 +13,7 @@ from beacon_http.plain_route import PlainRoute
 from beacon_http.replies import Reply
 from beacon_lifecycle import Clock
 from beacon_runner.application.interactive import InteractiveService
-from beacon_runner.domain.chat import parse_chat
+from beacon_runner.domain.inputs.chat import parse_chat
 from beacon_runner.http.auth import ApiKeyCache
 from beacon_runner.http.openai.answers import model_document, model_list
 from beacon_runner.http.openai.bodies import ChatBodies

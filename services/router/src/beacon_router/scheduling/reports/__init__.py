@@ -1,0 +1,1 @@
+"""What the state says to people: snapshots, wait reasons, demand."""

@@ -1,0 +1,1 @@
+"""The state that the policy decides on."""

@@ -1,0 +1,1 @@
+"""Files, references to them, names in archives."""

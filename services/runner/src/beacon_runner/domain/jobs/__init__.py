@@ -1,0 +1,1 @@
+"""Jobs: admission, states, commands, schedules, bulk operations."""

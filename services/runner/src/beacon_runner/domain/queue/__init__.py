@@ -1,0 +1,1 @@
+"""Messages, lanes and classes of the queue; waits and demand."""

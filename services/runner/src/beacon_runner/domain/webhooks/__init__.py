@@ -1,0 +1,1 @@
+"""Endpoints, deliveries, permitted addresses."""

@@ -1,0 +1,1 @@
+"""Users, credit, usage, audit."""
