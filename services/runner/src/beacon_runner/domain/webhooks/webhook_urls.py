@@ -8,8 +8,11 @@ from urllib.parse import urlsplit
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Addresses that carry an IPv4 address which a gateway may connect to.
-_NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+# Every public IPv6 address; others are local, or carry an IPv4 address which a gateway may connect to (NAT64).
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+# Services of the host that are at addresses which `ipaddress` counts as public: of protocols (RFC 6890), where some
+# clouds have their metadata, and of Azure.
+_HOST_SERVICES = (IPv4Network("192.0.0.0/24"), IPv4Network("168.63.129.16/32"))
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*", re.IGNORECASE)
 MAX_NAME_LENGTH = 253
 MAX_LABEL_LENGTH = 63
@@ -33,8 +36,10 @@ def is_allowed(address: Address, allowed: Sequence[Network]) -> bool:
         return True
     if isinstance(address, IPv6Address):
         tunnelled = address.sixtofour is not None or address.teredo is not None
-        if tunnelled or any(address in network for network in _NAT64):
+        if tunnelled or address not in _GLOBAL_UNICAST:
             return False
+    elif any(address in network for network in _HOST_SERVICES):
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
