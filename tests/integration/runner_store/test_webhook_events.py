@@ -1,6 +1,8 @@
 """Every transition that ends a job adds the deliveries of its event in its own transaction."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import asyncpg
 import pytest
@@ -18,6 +20,7 @@ from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.jobs.schedule import PostgresSchedule
 from beacon_runner.postgres.webhooks.webhook_deliveries import PostgresDeliveries
 from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
+from tests.fixtures.waiting import until
 from tests.integration.runner_store.harness import (
     GENERATION,
     MATRIX,
@@ -26,6 +29,7 @@ from tests.integration.runner_store.harness import (
     StoreHarness,
     judged,
 )
+from tests.integration.runner_store.test_job_commands import waits_for_a_lock
 
 URL = "https://example.com/hook"
 
@@ -265,3 +269,27 @@ async def test_leases_are_bounded_per_endpoint_and_fair(harness: StoreHarness) -
     await deliveries.release([one for one in first if one.endpoint == slow][:1])
     second = await deliveries.lease(1, per_endpoint=2, lease_s=60)
     assert len(second) == 1
+
+
+PAUSE = """
+    CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;
+    CREATE TRIGGER pause BEFORE UPDATE ON webhook_deliveries FOR EACH STATEMENT EXECUTE FUNCTION pause();
+"""
+
+
+async def test_relays_that_lease_at_once_keep_the_bound_of_an_endpoint(harness: StoreHarness) -> None:
+    """The commit of an event wakes all of them: none may count before the leases of another are committed."""
+    anna = await add_user(harness)
+    await add_endpoint(harness, anna)
+    for _ in range(5):
+        await cancel_queued(harness, anna)
+    await harness.database.execute(PAUSE)
+    relays = [PostgresDeliveries(harness.database) for _ in range(2)]
+    leases = []
+    async with harness.database.transaction() as paused:
+        await paused.execute("SELECT pg_advisory_xact_lock(1)")
+        for number, relay in enumerate(relays, 1):
+            leases.append(asyncio.create_task(relay.lease(10, per_endpoint=2, lease_s=60)))
+            await until(partial(waits_for_a_lock, harness, number), "the relay leases")
+    assert sorted(len(found) for found in await asyncio.gather(*leases)) == [0, 2]

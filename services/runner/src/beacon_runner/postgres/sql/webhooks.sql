@@ -106,6 +106,10 @@ RETURNING
 -- Wake the relay when the transaction commits.
 NOTIFY webhooks;
 
+-- name: lock_leases
+-- One relay leases at a time: the next one counts the leases of this one.
+SELECT pg_advisory_xact_lock(hashtextextended('beacon.webhook_leases', 0));
+
 -- name: lease
 -- Due deliveries, at most $2 of one endpoint at a time in all processes together; endpoints with the fewest leases
 -- first, so that one that is slow delays no other. A lease that has ended is due again. A deleted endpoint has no secret:

@@ -24,9 +24,10 @@ class PostgresDeliveries:
 
     async def lease(self, limit: int, *, per_endpoint: int, lease_s: float) -> Sequence[LeasedDelivery]:
         """Due deliveries that no other process has; endpoints with the fewest leases first."""
-        return [
-            _leased(row) for row in await self._database.fetch(_SQL["lease"], limit, per_endpoint, lease_s)
-        ]
+        async with self._database.transaction() as connection:
+            await connection.execute(_SQL["lock_leases"])
+            rows = await connection.fetch(_SQL["lease"], limit, per_endpoint, lease_s)
+        return [_leased(row) for row in rows]
 
     async def record(self, delivery: LeasedDelivery, result: DeliveryResult) -> bool:
         """Ends the lease; false if another process has leased the delivery since."""
