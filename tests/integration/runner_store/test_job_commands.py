@@ -1,12 +1,14 @@
 """Commands of users and operators: cancel, resume, retry one execution, requeue, purge."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
 from beacon_contracts.accounts import DisabledJobs
+from beacon_contracts.bulk import JobSelector, OperationAction
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_runner.domain.accounts.audit import Actor
@@ -20,9 +22,11 @@ from beacon_runner.domain.errors import (
 from beacon_runner.domain.execution.plan import stage_plan
 from beacon_runner.domain.execution.stage_result import ExecutionReport, StageReport
 from beacon_runner.domain.execution.verdict import decide
+from beacon_runner.domain.jobs.operations import Selection
 from beacon_runner.domain.queue.messages import Topic
 from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.jobs.dead_letters import PostgresDeadLetters
+from beacon_runner.postgres.jobs.operations import PostgresOperations
 from tests.fixtures.waiting import until
 from tests.integration.runner_store.harness import (
     GENERATION,
@@ -325,8 +329,59 @@ async def test_disabling_a_user_is_repeated_after_a_deadlock(harness: StoreHarne
     assert {(await harness.job(job)).head.state for job in (first, second)} == {JobState.CANCELLED}
 
 
-async def waits_for_a_lock(harness: StoreHarness) -> bool:
-    query = (
-        "SELECT true FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-    return bool(await harness.database.fetchval(query))
+async def test_the_deletion_of_a_user_is_repeated_after_a_deadlock(harness: StoreHarness) -> None:
+    user = (await PostgresUsers(harness.database).add("deadlock", "free", "bk_deadlock")).id
+    first, second = sorted([await harness.submit(user=user) for _ in range(2)])
+    async with harness.database.transaction() as other:
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", second)
+        deletion = asyncio.create_task(PostgresOperations(harness.database).delete_user(user, USER))
+        await until(partial(waits_for_a_lock, harness), "the deletion waits")
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", first)
+    await deletion
+    assert {(await harness.job(job)).head.state for job in (first, second)} == {JobState.CANCELLED}
+
+
+async def cancel_in_bulk(harness: StoreHarness, user: UserId) -> None:
+    operations = PostgresOperations(harness.database)
+    await operations.add(user, OperationAction.CANCEL, Selection(user, JobSelector(kind="matrix")))
+    await operations.step(10)
+
+
+async def disable(harness: StoreHarness, user: UserId, jobs: DisabledJobs) -> None:
+    await PostgresUsers(harness.database).change(user, disabled=True, jobs=jobs)
+
+
+@pytest.mark.parametrize(
+    ("stop", "state", "left"),
+    [
+        (cancel_in_bulk, JobState.CANCELLED, ExecutionState.CANCELLED),
+        (partial(disable, jobs=DisabledJobs.CANCEL), JobState.CANCELLED, ExecutionState.CANCELLED),
+        (partial(disable, jobs=DisabledJobs.HOLD), JobState.QUEUED, ExecutionState.PENDING),
+    ],
+    ids=["bulk cancel", "disable, cancel", "disable, hold"],
+)
+async def test_executions_that_start_while_their_job_is_stopped_are_stopped(
+    harness: StoreHarness,
+    stop: Callable[[StoreHarness, UserId], Coroutine[Any, Any, None]],
+    state: JobState,
+    left: ExecutionState,
+) -> None:
+    """The worker records the first start, and the command waits for its commit."""
+    user = (await PostgresUsers(harness.database).add("busy", "free", "bk_busy")).id
+    job = await harness.submit(MATRIX, user=user)
+    claimed = await harness.claim()
+    async with harness.database.transaction() as other:
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
+        started = asyncio.create_task(harness.start(claimed))
+        await until(partial(waits_for_a_lock, harness), "the worker waits")
+        stopped = asyncio.create_task(stop(harness, user))
+        await until(partial(waits_for_a_lock, harness, 2), "the command waits behind it")
+    await asyncio.gather(started, stopped)
+    assert (await harness.job(job)).head.state is state
+    assert {one.newest.state for one in (await harness.executions(job)).values()} == {left}
+
+
+async def waits_for_a_lock(harness: StoreHarness, count: int = 1) -> bool:
+    """So many connections do."""
+    waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    return int(await harness.database.fetchval(f"SELECT count(*) {waiting}")) >= count

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Every public IPv6 address; others are local, or carry an IPv4 address which a gateway may connect to (NAT64).
+# Every public IPv6 address. Others are local, or carry an IPv4 address that a gateway may connect to (NAT64).
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-# Services of the host that are at addresses which `ipaddress` counts as public: of protocols (RFC 6890), where some
-# clouds have their metadata, and of Azure.
+# `ipaddress` counts them as public: addresses of protocols (RFC 6890), where some clouds have their metadata,
+# and the host services of Azure.
 _HOST_SERVICES = (IPv4Network("192.0.0.0/24"), IPv4Network("168.63.129.16/32"))
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*", re.IGNORECASE)
 MAX_NAME_LENGTH = 253

@@ -22,10 +22,10 @@ _SQL = statements("user_jobs")
 
 async def stop_jobs(connection: "Connection", user: UserId, jobs: DisabledJobs) -> None:
     """Claims skip jobs of disabled users: messages of held jobs are dropped, and queued by the release."""
+    live = [JobId(row["id"]) for row in await connection.fetch(_SQL["lock_live_jobs_of_user"], user)]
     if jobs is DisabledJobs.HOLD:
         await connection.execute(_SQL["hold"], user)
         return
-    live = [JobId(row["id"]) for row in await connection.fetch(_SQL["live_jobs"], user)]
     event = EventDraft(EventType.JOB_CANCELLED, {"reason": "the user was disabled"})
     await end_jobs(connection, live, JobState.CANCELLED, event)
 
@@ -34,6 +34,7 @@ async def end_jobs(
     connection: "Connection", jobs: Sequence[JobId], state: JobState, event: EventDraft
 ) -> list[Message]:
     """End those of the jobs that are live; their messages, which Redis may still have."""
+    await connection.execute(_SQL["lock_live_jobs"], jobs)
     rows = await connection.fetch(_SQL["end_jobs"], jobs, state, encode_events([event]))
     await refund(connection, [row["id"] for row in rows if row["refund"]])
     return [message_of(row) for row in rows]

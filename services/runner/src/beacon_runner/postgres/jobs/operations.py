@@ -83,12 +83,16 @@ class PostgresOperations:
 
     async def delete_user(self, user: UserId, requester: UserId, *, by: Actor = SYSTEM) -> JobOperation:
         """Disable the user, cancel its jobs, and store the operation that deletes its data."""
-        async with self._database.transaction() as connection:
-            if await connection.fetchval(_SQL["mark_deleted"], user) is None:
-                raise UserNotFoundError
-            await stop_jobs(connection, user, DisabledJobs.CANCEL)
-            await add_entry(connection, by, AuditAction.USER_DELETED, encode_id(USER, user), {})
-            return await _add(connection, requester, OperationAction.DELETE_USER, Selection(user))
+
+        async def transaction() -> JobOperation:
+            async with self._database.transaction() as connection:
+                if await connection.fetchval(_SQL["mark_deleted"], user) is None:
+                    raise UserNotFoundError
+                await stop_jobs(connection, user, DisabledJobs.CANCEL)
+                await add_entry(connection, by, AuditAction.USER_DELETED, encode_id(USER, user), {})
+                return await _add(connection, requester, OperationAction.DELETE_USER, Selection(user))
+
+        return await retried(transaction)
 
     async def step(self, limit: int) -> OperationStep | None:
         """Do the next jobs of the operation that has waited longest; None without any."""

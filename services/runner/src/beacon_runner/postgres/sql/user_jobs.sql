@@ -1,3 +1,11 @@
+-- name: lock_live_jobs_of_user
+-- Before they are stopped, in a statement of its own: the next one sees the executions that a worker recorded meanwhile.
+SELECT id FROM jobs WHERE user_id = $1 AND finished_at IS NULL ORDER BY id FOR UPDATE;
+
+-- name: lock_live_jobs
+-- The same for those of these jobs that are live.
+SELECT id FROM jobs WHERE id = ANY ($1::uuid[]) AND finished_at IS NULL ORDER BY id FOR UPDATE;
+
 -- name: hold
 -- Stop the live jobs of a user who was disabled. The new generation makes a claim in progress fail, and the new fence
 -- the writes of a worker; executions of claimed jobs are cancelled at the routers and run again after the release.
@@ -52,10 +60,6 @@ SELECT
     id, user_id, generation, stage, attempt, class, lane, front, batch, next_attempt_at
 FROM held
 ORDER BY queued_at, id;
-
--- name: live_jobs
--- The live jobs of a user.
-SELECT id FROM jobs WHERE user_id = $1 AND finished_at IS NULL;
 
 -- name: end_jobs
 -- End those of these jobs that are live, as cancelled or expired. The new fence makes their workers' writes fail.
