@@ -306,6 +306,26 @@ def test_files_are_found_anywhere_in_an_output(modules: Modules) -> None:
     assert modules.run("media/files.js", body, output) == ["file_a", "file_b"]
 
 
+SHOWN_MEDIA = """
+const files = { sourceUrl: async () => "about:blank" };
+const next = new Promise((resolve) => {
+  files.blob = async () => { setTimeout(resolve); return new Blob(["x"]); };
+});
+const viewer = new module.MediaViewer(files, new AbortController().signal);
+const node = viewer.node({ file: "file_a", content_type: given[0], bytes: given[1] }, "output");
+document.body.append(node, viewer.node({ file: "file_b", content_type: "image/png", bytes: 1 }, "next"));
+await next;
+return node.querySelector(".media-body").firstElementChild?.localName ?? null;
+"""
+
+
+@pytest.mark.parametrize(("kind", "element"), [("video/mp4", "video"), ("audio/wav", "audio")])
+def test_long_media_is_played_because_only_ranges_are_loaded(
+    modules: Modules, kind: str, element: str
+) -> None:
+    assert modules.run("media/media.js", SHOWN_MEDIA, kind, 900_000_000) == element
+
+
 @pytest.mark.parametrize(
     ("size", "text"), [(0, "0 B"), (999, "999 B"), (4_300, "4.3 kB"), (5_000_000_000, "5.0 GB")]
 )

@@ -84,10 +84,10 @@ export class MediaViewer {
 
   async #fill(body, reference, label) {
     const { content_type: type, bytes = 0 } = reference;
-    if (bytes > MAX_SHOWN_BYTES) return;
-    if (IMAGES.test(type)) body.replaceChildren(this.#zoomButton(reference, await this.imageAddress(reference), label));
-    else if (/^(audio|video)\//.test(type)) body.replaceChildren(await this.#player(reference, label));
-    else if (type === GLB) await this.#model(body, reference, label);
+    const fits = bytes <= MAX_SHOWN_BYTES; // a player loads only the ranges that it plays
+    if (/^(audio|video)\//.test(type)) body.replaceChildren(await this.#player(reference, label));
+    else if (fits && IMAGES.test(type)) body.replaceChildren(this.#zoomButton(reference, await this.imageAddress(reference), label));
+    else if (fits && type === GLB) await this.#model(body, reference, label);
   }
 
   #zoomButton(reference, address, label) {
