@@ -410,6 +410,12 @@ async def test_tls_with_a_trusted_certificate(tmp_path: Path, monkeypatch: pytes
             for transport in (trusting, BackendTransport(ssl=False)):
                 backend = backend_at("modal", server.url, strict, transport=transport)
                 assert (await backend.run(CALL)).output == b'"yes"'
+            other_name = backend_at(
+                "modal", server.url.replace("127.0.0.1", "localhost"), strict, transport=trusting
+            )
+            with pytest.raises(BackendError) as raised:
+                await other_name.run(CALL)
+            assert raised.value.message == "its TLS certificate is not accepted: Hostname mismatch"
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         async with open_client() as client:
             assert [await output_of(server, client) for _ in range(2)] == ["yes", "yes"]

@@ -110,17 +110,20 @@ def backend_fault(code: str, message: str, *, status: int | None = None) -> Back
 
 
 def unreachable(error: BaseException) -> BackendError:
+    """Without the host name, also where the driver's text ends with it: users see the message."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             reason = getattr(error.certificate_error, "verify_message", "") or "the name does not match"
-            return backend_fault("tls_failed", f"its TLS certificate is not accepted: {reason}")
+            return backend_fault(
+                "tls_failed", f"its TLS certificate is not accepted: {reason.partition(',')[0]}"
+            )
         case aiohttp.ClientSSLError():
             reason = getattr(error, "reason", None) or getattr(error.os_error, "reason", None)
             return backend_fault(
                 "tls_failed", f"no TLS connection is possible: {reason or 'handshake failed'}"
             )
         case aiohttp.ClientConnectorDNSError():
-            return backend_fault("dns_failed", f"its host name {error.host} cannot be resolved")
+            return backend_fault("dns_failed", "its host name cannot be resolved")
     return BackendError(
         "backend_unreachable", FailureStage.TRANSPORT, True, _connect_reason(error), model_state_unknown=True
     )
