@@ -60,6 +60,17 @@ async def test_a_raw_body_is_an_upload(anna: Caller) -> None:
     assert (response.json()["name"], response.json()["bytes"]) == ("grüße.png", len(PNG))
 
 
+async def test_the_media_type_of_a_form_is_recognised_in_any_case(anna: Caller) -> None:
+    part = b'--b\r\ncontent-disposition: form-data; name="file"; filename="cat.png"\r\n\r\n'
+    response = await anna.http.post(
+        "/api/v1/files",
+        content=part + PNG + b"\r\n--b--\r\n",
+        headers={"content-type": "Multipart/Form-Data; boundary=b"},
+    )
+    assert response.status_code == 201
+    assert (response.json()["name"], response.json()["bytes"]) == ("cat.png", len(PNG))
+
+
 @pytest.mark.parametrize(
     ("given", "shown"),
     [("../../etc/passwd", "passwd"), ("C:\\a\\b.png", "b.png"), (" ", "file"), ("..", "..")],

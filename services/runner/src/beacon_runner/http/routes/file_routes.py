@@ -76,8 +76,9 @@ def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
     async def upload_file(request: Request) -> Response:
         """One file: the body itself, or the part `file` of a form. The type follows from the content."""
         principal = principal_of(request)
-        if request.headers.get("content-type", "").startswith("multipart/form-data"):
-            form = FormFile(request.headers["content-type"], request.stream())
+        content_type = request.headers.get("content-type", "")
+        if content_type.lower().startswith("multipart/form-data"):
+            form = FormFile(content_type, request.stream())
             await form.find()
             record = await files.upload(principal, form.name, form.chunks())
         else:
