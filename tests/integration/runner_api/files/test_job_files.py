@@ -140,8 +140,9 @@ def request_of_job(claimed: ClaimedJob) -> dict[str, Any]:
         {"image": {"file": "file_../../etc/passwd"}},
         {"image": {"file": f"{UNKNOWN}/../{UNKNOWN}"}},
         {"image": {"file": UNKNOWN.upper().replace("FILE", "file")}},
+        {"image": {"file": UNKNOWN.replace("file", "job")}},
     ],
-    ids=["unknown", "short", "path", "two ids", "upper case"],
+    ids=["unknown", "short", "path", "two ids", "upper case", "id of a job"],
 )
 @pytest.mark.parametrize("kind", ["generation", "pipeline"])
 async def test_an_unknown_file_is_refused(

@@ -1,10 +1,24 @@
 """References to files inside of inputs: objects whose `file` is the id of a file."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from beacon_contracts.ids import FILE, FileId, InvalidIdError, decode_id
+from beacon_contracts.ids import (
+    AUDIT,
+    DELIVERY,
+    EXECUTION,
+    FILE,
+    JOB,
+    KEY,
+    OPERATION,
+    USER,
+    WEBHOOK,
+    FileId,
+    InvalidIdError,
+    decode_id,
+)
 from beacon_contracts.problem import FieldProblem
 
 PREFIX = f"{FILE}_"
@@ -12,13 +26,16 @@ MAX_INPUT_FILES = 1_000
 UNKNOWN_FILE = "unknown_file"
 MISPLACED_FILE = "misplaced_file"
 NO_SUCH_FILE = "you have no file with this id, or it has expired"
+_OTHERS = (JOB, EXECUTION, USER, KEY, WEBHOOK, DELIVERY, OPERATION, AUDIT)
+_OTHER_ID = re.compile(rf"({'|'.join(_OTHERS)})_[0-7][0-9a-z]{{25}}(\.\d+\.\d+)?")
+"""An id of something else, given by mistake. Any other text is a value of the input."""
 
 
 def file_references(value: Any, field: str) -> Iterator[tuple[str, str]]:
     """Each reference in a value: its field and the text of the id."""
     if isinstance(value, dict):
         named = value.get("file")
-        if isinstance(named, str) and named.startswith(PREFIX):
+        if isinstance(named, str) and (named.startswith(PREFIX) or _OTHER_ID.fullmatch(named)):
             yield f"{field}.file", named
         for key, inner in value.items():
             if isinstance(inner, dict | list):
