@@ -75,9 +75,14 @@ def failed(*, retryable: bool = True, code: str = "backend_error") -> Failure:
 class Running:
     job: ClaimedJob
     due: PendingExecution
-    done: Callable[[Outcome], None]
     on_state: Callable[[InferenceView | None], None]
+    outcome: "asyncio.Future[Outcome]" = field(default_factory=asyncio.Future)
     given_up: bool = False
+
+    def done(self, outcome: Outcome) -> None:
+        """It has ended; of no effect when the worker does not wait for it any more."""
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
 
     def accepted(self) -> None:
         """A router has read it."""
@@ -86,9 +91,6 @@ class Running:
     def moved(self, state: InferenceState) -> None:
         """The router reports that it has started or waits again."""
         self.on_state(completed().model_copy(update={"state": state, "output": None}))
-
-    def cancel(self) -> None:
-        self.given_up = True
 
 
 @dataclass
@@ -102,27 +104,23 @@ class ScriptedExecutor:
     accepts: bool = True
     starts: bool = True
     runs: list[Running] = field(default_factory=list)
-    failed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def start(
-        self,
-        job: ClaimedJob,
-        started: PendingExecution,
-        done: Callable[[Outcome], None],
-        on_state: Callable[[InferenceView | None], None],
-    ) -> Running | None:
-        run = Running(job, started, done, on_state)
+    async def run(
+        self, job: ClaimedJob, started: PendingExecution, on_state: Callable[[InferenceView | None], None]
+    ) -> Outcome:
+        run = Running(job, started, on_state)
         self.runs.append(run)
         if self.accepts:
             run.accepted()
             if self.starts:
                 run.moved(InferenceState.RUNNING)
         if self.at_once is not None:
-            done(self.at_once(job, started))
-            return None
-        return run
-
-    async def close(self) -> None: ...
+            return self.at_once(job, started)
+        try:
+            return await run.outcome
+        except asyncio.CancelledError:
+            run.given_up = True
+            raise
 
     async def started(self, count: int) -> list[Running]:
         await until(lambda: len(self.runs) >= count, f"{count} executions have started")

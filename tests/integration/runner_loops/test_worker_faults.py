@@ -23,7 +23,6 @@ from tests.integration.runner_loops.assertions import event_types_of, is_in, mak
 from tests.integration.runner_loops.harness import (
     ALL_CLASSES,
     LoopHarness,
-    Running,
     ScriptedExecutor,
     completed,
     failed,
@@ -281,16 +280,15 @@ async def test_a_job_that_cannot_start_does_not_affect_others(harness: LoopHarne
 
 async def test_an_execution_that_cannot_start_does_not_affect_others(harness: LoopHarness) -> None:
     class Stumbling(ScriptedExecutor):
-        def start(
+        async def run(
             self,
             job: ClaimedJob,
             started: PendingExecution,
-            done: Callable[[Outcome], None],
             on_state: Callable[[InferenceView | None], None],
-        ) -> Running | None:
+        ) -> Outcome:
             if started.execution.ordinal == 1 and started.attempt == 1:
                 raise ValueError("what is this?")
-            return super().start(job, started, done, on_state)
+            return await super().run(job, started, on_state)
 
     (job,) = await harness.queued(body=matrix(questions=3))
     async with harness.worker(Stumbling(at_once=lambda *_: completed())):

@@ -45,17 +45,14 @@ def raising(error: Exception) -> ScriptedRouter:
     return ScriptedRouter(infer)
 
 
-async def outcome_of(router: ScriptedRouter, **changes: Any) -> Any:
-    outcomes: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    executor = RouterExecutor(router, lambda: ExecutionRules(60))
+async def outcome_of(
+    router: ScriptedRouter, served: Callable[..., bool] = lambda *_: True, **changes: Any
+) -> Outcome:
+    executor = RouterExecutor(router, lambda: ExecutionRules(60, served=served))
     job = claimed(**changes)
-    executor.start(
-        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.set_result, lambda _: None
-    )
-    try:
-        return await asyncio.wait_for(outcomes, PATIENCE_S)
-    finally:
-        await executor.close()
+    first = pending_executions(stage_plan(job.spec, 0, {}), ())[0]
+    async with asyncio.timeout(PATIENCE_S):
+        return await executor.run(job, first, lambda _: None)
 
 
 async def test_a_result_is_reported() -> None:
@@ -103,21 +100,9 @@ async def test_an_execution_of_a_removed_model_fails_and_is_not_sent() -> None:
     async def infer(_: InferenceRequest) -> InferenceView:
         raise AssertionError
 
-    executor = RouterExecutor(ScriptedRouter(infer), lambda: ExecutionRules(60, served=lambda *_: False))
-    job = claimed()
-    outcomes: list[Outcome] = []
-    executor.start(
-        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append, lambda _: None
-    )
-    (failure,) = outcomes
+    failure = await outcome_of(ScriptedRouter(infer), served=lambda *_: False)
     assert isinstance(failure, Failure)
     assert (failure.code, failure.retryable) == ("model_removed", False)
-
-
-async def test_an_unexpected_error_is_a_retryable_failure() -> None:
-    failure = await outcome_of(raising(ValueError("a bug")))
-    assert isinstance(failure, Failure)
-    assert (failure.code, failure.retryable) == ("worker_error", True)
 
 
 async def test_a_lost_fence_is_no_failure_of_the_execution() -> None:
@@ -134,15 +119,9 @@ async def test_a_cancelled_wait_leaves_the_run_at_the_router() -> None:
         return await asyncio.Future()
 
     router = ScriptedRouter(infer)
-    executor = RouterExecutor(router, lambda: ExecutionRules(60))
-    job = claimed()
-    outcomes: list[Outcome] = []
-    handle = executor.start(
-        job, pending_executions(stage_plan(job.spec, 0, {}), ())[0], outcomes.append, lambda _: None
-    )
+    waiting = asyncio.create_task(outcome_of(router))
     await called.wait()
-    assert handle is not None
-    handle.cancel()
-    await executor.close()
-    assert (outcomes, router.cancelled) == ([], [])
-    assert not executor.failed.is_set()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert router.cancelled == []

@@ -177,7 +177,7 @@ def build_worker(transport: Transport, store: ClaimStore, executor: Executor) ->
     recorder = Recorder(
         reports, store, transport.queue, runner, heartbeat, name, notify_outbox, clock, metrics
     )
-    parts = WorkerParts(pools, runner, recorder, heartbeat, executor)
+    parts = WorkerParts(pools, runner, recorder, heartbeat)
     worker = Worker(parts, clock, stop_grace_s=config.stop_grace_s)
     return [worker, Subscriber("worker-wake", transport.address, clock, {WAKE_CHANNEL: worker.notify})]
 

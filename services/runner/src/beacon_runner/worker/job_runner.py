@@ -10,23 +10,23 @@ import structlog
 
 from beacon_contracts.ids import JobId, encode_job_id
 from beacon_contracts.inference import InferenceView
-from beacon_lifecycle import Clock
+from beacon_lifecycle import Clock, TaskSet
 from beacon_runner.domain.execution.plan import PendingExecution
 from beacon_runner.domain.execution.retry_policy import RetryPolicy
 from beacon_runner.domain.execution.stage_result import Returned
 from beacon_runner.domain.queue.messages import Message
 from beacon_runner.metrics import LoopMetrics
-from beacon_runner.worker.executor import Executor, Handle
+from beacon_runner.worker.executor import Executor
 from beacon_runner.worker.in_flight import InFlight
 from beacon_runner.worker.pending_reports import PendingReports
-from beacon_runner.worker.run import JobRun, Outcome, worker_error
+from beacon_runner.worker.run import JobRun, worker_error
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class ActiveRun:
-    """A run, its executions in flight, and the pool slot that it occupies until `free_slot` is called.
+    """A run, the tasks of its executions, and the pool slot that it occupies until `free_slot` is called.
 
     `unsent`: executions that no router has accepted yet.
     """
@@ -34,16 +34,21 @@ class ActiveRun:
     run: JobRun
     free_slot: Callable[[], None] | None
     keep_slot: bool
-    handles: dict[int, Handle] = field(default_factory=dict)
+    tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
     unsent: set[int] = field(default_factory=set)
-    starting: bool = False
 
     def release_slot(self, *, ended: bool = False) -> None:
         """If routers have accepted what was started, or the run has ended."""
-        if ended or not (self.unsent or self.starting or self.keep_slot):
+        if ended or not (self.unsent or self.keep_slot):
             free, self.free_slot = self.free_slot, None
             if free is not None:
                 free()
+
+    def cancel_tasks(self) -> None:
+        """What runs at a router is left to the next owner of the job."""
+        for task in self.tasks.values():
+            task.cancel()
+        self.tasks.clear()
 
 
 class JobRunner:
@@ -67,12 +72,18 @@ class JobRunner:
         self._policy = policy
         self._parallelism = parallelism
         self._random = random or Random()  # noqa: S311 - spreads retries, keeps no secret
+        self._tasks = TaskSet("executions")
         self._active: dict[JobId, ActiveRun] = {}
         self._empty = asyncio.Event()
         self._empty.set()
 
     def __len__(self) -> int:
         return len(self._active)
+
+    @property
+    def failed(self) -> asyncio.Event:
+        """Set when an execution was lost by a programming error: its job would wait forever."""
+        return self._tasks.failed
 
     def begin(self, run: JobRun, free_slot: Callable[[], None], *, keep_slot: bool = False) -> JobRun | None:
         """Work on it. An older delivery of the same job has lost its fence: it is released and returned.
@@ -88,12 +99,11 @@ class JobRunner:
         return older
 
     def release(self, job: JobId) -> JobRun | None:
-        """Stop working on it and record nothing more; executions at the router are left to the next owner."""
+        """Stop working on it and record nothing more."""
         active = self._active.pop(job, None)
         if active is None:
             return None
-        if active.handles:
-            self._cancel_handles(active)
+        active.cancel_tasks()
         active.run.released = True
         self._reports.discard(active.run)
         active.release_slot(ended=True)
@@ -126,36 +136,39 @@ class JobRunner:
         """Stop executions that have not ended: their jobs return to the queue with the results they have."""
         for active in self._active.values():
             if active.run.verdict is None:
-                self._cancel_handles(active)
+                active.cancel_tasks()
                 active.run.verdict = Returned()
                 self._reports.add(active.run)
 
+    async def close(self) -> None:
+        await self._tasks.close()
+
     def _advance(self, active: ActiveRun) -> None:
         """Start what may start; when nothing is left to run, decide the verdict."""
-        run = active.run
-        active.starting = True
+        run, name = active.run, encode_job_id(active.run.job.id)
         while (pending := run.start_next(self._parallelism)) is not None:
-            self._start(active, pending)
-        active.starting = False
+            ordinal = pending.execution.ordinal
+            active.unsent.add(ordinal)
+            active.tasks[ordinal] = self._tasks.spawn(name, self._execute(active, pending))
         active.release_slot()
         if run.verdict is None and run.is_settled:
             run.verdict = run.decide(self._policy(), self._random.random())
         if run.verdict is not None or run.has_results:
             self._reports.add(run)
 
-    def _start(self, active: ActiveRun, pending: PendingExecution) -> None:
+    async def _execute(self, active: ActiveRun, pending: PendingExecution) -> None:
+        """Run it through a router, then continue with the others of its job."""
         run, ordinal = active.run, pending.execution.ordinal
-        active.unsent.add(ordinal)
-        finish, observe = partial(self._finish, active, pending), partial(self._observe, active, pending)
         try:
-            handle = self._executor.start(run.job, pending, finish, observe)
+            outcome = await self._executor.run(run.job, pending, partial(self._observe, active, pending))
         except Exception as error:
-            active.unsent.discard(ordinal)
-            log.exception("execution_start_failed", job=encode_job_id(run.job.id))
-            run.finish(pending, worker_error(error), self._clock.unix())
-            return
-        if handle is not None:
-            active.handles[ordinal] = handle
+            log.exception("execution_failed_unexpectedly", job=encode_job_id(run.job.id), ordinal=ordinal)
+            outcome = worker_error(error)
+        active.unsent.discard(ordinal)
+        active.tasks.pop(ordinal, None)
+        if not run.released:
+            run.finish(pending, outcome, self._clock.unix())
+            self._advance(active)
 
     def _observe(self, active: ActiveRun, pending: PendingExecution, view: InferenceView | None) -> None:
         """A router has the execution; with a view, its run has started or reports, or it waits again."""
@@ -167,17 +180,3 @@ class JobRunner:
                 self._reports.add(active.run)
             else:
                 self._reports.add_later(active.run)
-
-    def _finish(self, active: ActiveRun, pending: PendingExecution, outcome: Outcome) -> None:
-        active.handles.pop(pending.execution.ordinal, None)
-        active.unsent.discard(pending.execution.ordinal)
-        if active.run.released:
-            return
-        active.run.finish(pending, outcome, self._clock.unix())
-        if not active.starting:  # otherwise the loop in `_advance` continues
-            self._advance(active)
-
-    def _cancel_handles(self, active: ActiveRun) -> None:
-        for handle in active.handles.values():
-            handle.cancel()
-        active.handles.clear()

@@ -8,7 +8,6 @@ from functools import partial
 import structlog
 
 from beacon_lifecycle import Clock, Loop, RunResult, TaskSet
-from beacon_runner.worker.executor import Executor
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.pool import Pool
@@ -28,7 +27,6 @@ class WorkerParts:
     runner: JobRunner
     recorder: Recorder
     heartbeat: Heartbeat
-    executor: Executor
 
 
 class Worker:
@@ -67,7 +65,7 @@ class Worker:
 
     async def wait(self) -> None:
         """Ends only after a programming error, which is logged where it happened."""
-        failures = [self._parts.executor.failed.wait(), self._tasks.failed.wait()]
+        failures = [self._parts.runner.failed.wait(), self._tasks.failed.wait()]
         watches = [asyncio.ensure_future(failure) for failure in failures]
         try:
             await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
@@ -92,7 +90,7 @@ class Worker:
         except TimeoutError:
             log.warning("results_not_recorded", jobs=len(parts.runner))
         await asyncio.to_thread(parts.heartbeat.stop)
-        await parts.executor.close()
+        await parts.runner.close()
         await self._tasks.close()
 
     async def _claim(self, pool: Pool) -> RunResult:
