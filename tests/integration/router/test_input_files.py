@@ -207,3 +207,16 @@ async def test_a_file_that_cannot_be_sent_is_named(
 def test_impossible_settings_are_rejected(keys: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         BackendConfig(url="http://127.0.0.1:1", models=["m"], **keys)
+
+
+@pytest.mark.parametrize("given", [{}, {"image": IMAGE}])
+async def test_a_text_with_the_form_of_a_token_is_sent_as_it_is(
+    filled: FileStore, given: dict[str, Any]
+) -> None:
+    """Tokens stand for files while a request is built; only the router's own are replaced."""
+    text = f"beacon-file-{0:032x}"
+
+    files = FILES if given else ()
+    body = (await sent(filled, {"prompt": text, **given}, dialect="modal", files=files))["body"]
+
+    assert body["input"]["prompt"] == text

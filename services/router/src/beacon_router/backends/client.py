@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from ssl import SSLContext, create_default_context
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -24,12 +26,19 @@ MAX_REDIRECTS = 1_000
 REDIRECT_STATUS = frozenset({301, 302, 303, 307, 308})
 
 
-class BackendTransport(NamedTuple):
+@dataclass(frozen=True)
+class BackendTransport:
     """How one backend is reached. `ssl`: False verifies nothing; True trusts the machine's authorities."""
 
     ssl: SSLContext | bool = True
     proxy: URL | None = None
     connect_timeout_s: float = CONNECT_TIMEOUT_S
+
+    @cached_property
+    def options(self) -> Mapping[str, Any]:
+        """Of each request to the backend."""
+        timeout = aiohttp.ClientTimeout(total=None, connect=self.connect_timeout_s)
+        return {"ssl": self.ssl, "proxy": self.proxy, "timeout": timeout, "allow_redirects": False}
 
 
 DIRECT = BackendTransport()
@@ -42,20 +51,24 @@ class BackendClient:
 
     def __init__(self, *, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         self._stopped = asyncio.Event()
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=keep_alive_s, ssl=create_default_context()
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={
+        connector = aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=keep_alive_s, ssl=create_default_context()
+        )
+        options: dict[str, Any] = {
+            "connector": connector,
+            "cookie_jar": aiohttp.DummyCookieJar(),
+            "headers": {
                 "user-agent": "beacon-router",
                 "accept": "application/json, text/event-stream, */*",
                 "accept-encoding": "identity",
             },
-            max_line_size=MAX_HEADER_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-            read_bufsize=READ_BUFFER_BYTES,
-            trace_configs=[_no_redirects()],
+            "max_line_size": MAX_HEADER_BYTES,
+            "max_field_size": MAX_HEADER_BYTES,
+        }
+        self._session = aiohttp.ClientSession(**options, read_bufsize=READ_BUFFER_BYTES)
+        # Its own session: tracing costs each request, and each piece of its response, several calls.
+        self._websockets = aiohttp.ClientSession(
+            **options, connector_owner=False, trace_configs=[_no_redirects()]
         )
 
     async def send(
@@ -85,9 +98,7 @@ class BackendClient:
     ) -> int:
         """The status of a GET, without its body and without redirects."""
         try:
-            async with self._session.get(
-                url, headers=headers, allow_redirects=False, **_options(transport)
-            ) as response:
+            async with self._session.get(url, headers=headers, **transport.options) as response:
                 return response.status
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise unreachable(error) from error
@@ -100,7 +111,7 @@ class BackendClient:
         self, url: URL, headers: Mapping[str, str], transport: BackendTransport = DIRECT, *, max_bytes: int
     ) -> AbstractAsyncContextManager[aiohttp.ClientWebSocketResponse]:
         """`max_bytes`: of one message. Raises errors of aiohttp."""
-        return self._session.ws_connect(
+        return self._websockets.ws_connect(
             url,
             headers=headers,
             ssl=transport.ssl,
@@ -122,8 +133,7 @@ class BackendClient:
                 request.url,
                 data=request.body() if callable(request.body) else request.body,
                 headers=request.headers,
-                allow_redirects=False,
-                **_options(transport),
+                **transport.options,
             ) as response:
                 head = WireResponse(response.status, response.headers)
                 if reader is not None and 200 <= response.status < 300:
@@ -149,6 +159,7 @@ class BackendClient:
         await self._stopped.wait()
 
     async def stop(self) -> None:
+        await self._websockets.close()
         await self._session.close()
         self._stopped.set()
 
@@ -183,11 +194,6 @@ def _no_redirects() -> aiohttp.TraceConfig:
     tracing = aiohttp.TraceConfig()
     tracing.on_request_redirect.append(refuse)
     return tracing
-
-
-def _options(transport: BackendTransport) -> dict[str, Any]:
-    timeout = aiohttp.ClientTimeout(total=None, connect=transport.connect_timeout_s)
-    return {"ssl": transport.ssl, "proxy": transport.proxy, "timeout": timeout}
 
 
 def _proxy_error(error: aiohttp.ClientHttpProxyError) -> BackendError:

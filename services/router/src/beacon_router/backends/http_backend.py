@@ -92,10 +92,12 @@ class HttpBackend:
         observer: RunObserver | None,
         outputs: OutputFiles,
     ) -> BackendResult:
-        inputs = self._wire.inputs(self._dialect.file_value)
-        if call.files:
+        inputs = self._wire.inputs(self._dialect.file_value) if call.files else None
+        if inputs is not None:
             call = await inputs.place(call)
-        request = inputs.attach(self._dialect.request(call, attempt=attempt, stream=sink is not None))
+        request = self._dialect.request(call, attempt=attempt, stream=sink is not None)
+        if inputs is not None:
+            request = inputs.attach(request)
         if sink is not None:
             await self._wire.send(request, SinkReader(sink), inputs)
             return BackendResult(b"null")

@@ -31,7 +31,6 @@ from beacon_router.backends.types import BackendCall, BackendError, WireRequest
 log = structlog.get_logger(__name__)
 
 URL_EXPIRES_S = 86_400
-_TOKEN = re.compile(rb"beacon-file-[0-9a-f]{32}")
 
 
 class FileForms(NamedTuple):
@@ -103,7 +102,7 @@ class InputFiles:
         if any(token.decode() in str(request.url) for token in self._tokens):
             raise unusable_input('a file cannot be sent in the query of a GET: set files = "url"')
         body = request.body
-        if not isinstance(body, bytes) or not _TOKEN.search(body):
+        if not isinstance(body, bytes) or not any(token in body for token in self._tokens):
             return request
         if self._mode is FileInput.MULTIPART:
             document = orjson.loads(body)
@@ -146,7 +145,8 @@ class InputFiles:
 
     def _spliced(self, body: bytes) -> aiohttp.Payload:
         """The body with base64 in place of the tokens."""
-        texts, tokens = _TOKEN.split(body), _TOKEN.findall(body)
+        own = re.compile(b"|".join(self._tokens))  # a text of the input may have the form of a token
+        texts, tokens = own.split(body), own.findall(body)
         files = [self._tokens[token] for token in tokens]
         size = sum(map(len, texts)) + sum((file.bytes + 2) // 3 * 4 for file in files)
 

@@ -56,19 +56,15 @@ class OutputFiles:
         self._saved.append(saved)
         return output_reference(saved)
 
-    async def named_in(self, output: bytes) -> tuple[OutputFile, ...]:
+    async def keep_only(self, output: bytes) -> tuple[OutputFile, ...]:
         """The files that the output refers to; the others are deleted."""
-        await self.keep_only(output)
-        return tuple(self._saved)
-
-    async def keep_only(self, output: bytes) -> None:
-        """Delete the files that the output does not refer to."""
         unused = [file for file in self._saved if file.id.encode() not in output]
         if unused:
             names = {file.object for file in unused}
             self._saved = [file for file in self._saved if file.object not in names]
             self._objects = [name for name in self._objects if name not in names]
             await self._delete(list(names))
+        return tuple(self._saved)
 
     async def discard(self) -> None:
         await self._delete(self._objects)

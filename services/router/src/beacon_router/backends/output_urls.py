@@ -1,6 +1,7 @@
 """Fetches the files that an output names by URL, from allowed hosts alone."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -85,7 +86,7 @@ class OutputUrls:
         try:
             response = await self._client.send(
                 self._request(url),
-                transport._replace(proxy=self._transport.proxy),
+                replace(transport, proxy=self._transport.proxy),
                 max_bytes=MAX_ERROR_BYTES,
                 reader=FileReader(files, url.name),
                 follow=follow,

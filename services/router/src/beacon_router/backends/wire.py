@@ -139,7 +139,7 @@ class BackendWire:
             document = orjson.loads(output)
             whole = document.encode() if isinstance(document, str) else output
             output = orjson.dumps(await outputs.save(_pieces(whole)))
-        return result._replace(output=output, files=await outputs.named_in(output))
+        return result._replace(output=output, files=await outputs.keep_only(output))
 
     async def _forbidden(self, body: bytes) -> BackendError:
         """A 403 may be about the content of the request, so its status alone never opens the breaker."""
