@@ -96,7 +96,7 @@ class CapacityLease:
     # Calls of the dispatcher
 
     def set_demand(self, demand: int) -> None:
-        """The number of tokens that there is work for, including those in use."""
+        """The number of tokens that waiting work could use, including those in use; 0: nothing waits."""
         if demand != self._demand:
             self._demand = demand
             self._peak = max(self._peak, demand)
@@ -119,6 +119,7 @@ class CapacityLease:
 
     def acquired(self) -> None:
         self._used += 1
+        self._peak = max(self._peak, self._used)
 
     def released(self) -> int:
         """A run has ended; its slot is released if other processes wait. Returns the remaining capacity."""
@@ -240,7 +241,7 @@ class CapacityLease:
     def _drop_surplus(self) -> None:
         """Release slots that were not needed since the last renewal."""
         keep = max(self._peak, self._demand, self._used)
-        self._peak = self._demand
+        self._peak = max(self._demand, self._used)
         for _ in range(len(self._held) - keep):
             self._releasing.append(self._held.popitem()[0])
 

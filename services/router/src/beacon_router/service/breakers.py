@@ -124,6 +124,8 @@ class Breakers:
 
     def succeeded(self, backend: str) -> None:
         state = self._backends[backend]
+        if state.failure is None and backend not in self.not_closed:
+            return
         state.breaker.record_success()
         state.failure = None
         state.starts = 0

@@ -132,7 +132,9 @@ class DispatchService:
         if self.stopping:
             raise StoppingError("the router is stopping", RESTART_S)
         now = self.clock.now()
-        remote = self._continued(spec, known)
+        remote = spec.remote
+        if remote is not None and not self._continues(remote, spec.model, known):
+            remote = None
         payload_bytes = len(spec.input) + len(spec.params) + len(spec.context)
         self._admission.check(now, spec if remote is None else spec._replace(start_by=None), payload_bytes)
         inference = Inference(
@@ -239,14 +241,13 @@ class DispatchService:
             self._ready.clear()
             self.runs.dispatch_ready()
 
-    def _continued(self, spec: InferenceSpec, known: Inference | None) -> RemoteRun | None:
-        """The run that the request names, if it can be continued; one that has ended here cannot."""
-        remote = spec.remote
-        if remote is None or (known is not None and known.remote != remote):
-            return None
+    def _continues(self, remote: RemoteRun, model: str, known: Inference | None) -> bool:
+        """The run that a request names can be continued; one that has ended here cannot."""
+        if known is not None and known.remote != remote:
+            return False
         backend = self._backends.get(remote.backend)
-        served = self.scheduler.serves(remote.backend, spec.model)
-        return remote if served and backend is not None and backend.remote is not None else None
+        served = self.scheduler.serves(remote.backend, model)
+        return served and backend is not None and backend.remote is not None
 
     def _join(self, known: Inference, spec: InferenceSpec) -> Inference:
         if spec.fence < known.fence and known.state is not InferenceState.COMPLETED:

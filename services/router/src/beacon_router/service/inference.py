@@ -70,7 +70,7 @@ class Run:
     """When it got its slot; of a run that waits at its provider, when it began there."""
     cold: bool
     """The model is not loaded yet, or an earlier run is still loading it."""
-    monitor: "RunMonitor"
+    monitor: "RunMonitor" = field(init=False)
     called: bool = False
     """Its backend was called, and ends it when the task is cancelled."""
     waiting: bool = False

@@ -166,7 +166,9 @@ class RunController:
                     self._expire(decision.id)
                 case _:
                     assert_never(decision)
-        self._plan_wakeup()
+        wakeup_at = self._scheduler.next_wakeup()
+        if wakeup_at != self._wakeup_at:
+            self._plan_wakeup(wakeup_at)
         for dispatched in self._events.dispatched:
             dispatched()
         ended, self._ended = self._ended, []
@@ -195,7 +197,10 @@ class RunController:
         # Until a first run there has completed, each run may have to wait for the same load.
         cold = key in self._loading
         limit_s = self._rules.timeouts.seconds(spec.model, cold=cold, timeout_s=spec.timeout_s)
-        monitor = RunMonitor(
+        run = Run(inference, start, len(inference.attempts) + 1, now, cold)
+        run.probes_start = self._breakers.is_starting(start.backend)
+        run.monitor = RunMonitor(
+            run,
             limit_s,
             timers=self._timers,
             clock=self._clock,
@@ -203,9 +208,6 @@ class RunController:
             expire=self._expire_run,
             cancel=self._cancel_remote,
         )
-        run = Run(inference, start, len(inference.attempts) + 1, now, cold, monitor)
-        run.probes_start = self._breakers.is_starting(start.backend)
-        monitor.begin(run)
         if spec.sink is not None:
             spec.sink.on_stall(partial(self._reader_stalled, run))
         inference.run = run
@@ -400,10 +402,7 @@ class RunController:
 
     # Timers
 
-    def _plan_wakeup(self) -> None:
-        moment = self._scheduler.next_wakeup()
-        if moment == self._wakeup_at:
-            return
+    def _plan_wakeup(self, moment: float | None) -> None:
         if self._wakeup is not None:
             self._wakeup.cancel()
         self._wakeup_at = moment

@@ -10,7 +10,7 @@ from beacon_router.service.timers import Timers
 
 
 class RunMonitor:
-    """The observer of one run. `limit_s`: how long it may run."""
+    """The observer of one run, which has a slot: its time limit, `limit_s`, begins."""
 
     __slots__ = (
         "_backend",
@@ -27,6 +27,7 @@ class RunMonitor:
 
     def __init__(
         self,
+        run: Run,
         limit_s: float,
         *,
         timers: Timers,
@@ -41,16 +42,11 @@ class RunMonitor:
         self._time_out = time_out
         self._expire = expire
         self._cancel = cancel
-        self._run: Run | None = None
-        self._backend = ""
-        self.run_id: str | None = None
-        self.detached = False
-
-    def begin(self, run: Run) -> None:
-        """The run has a slot, and its time limit begins."""
-        self._run, self._backend = run, run.start.backend
+        self._run: Run | None = run
+        self._backend = run.start.backend
         remote = run.inference.remote
         self.run_id = None if remote is None else remote.run_id
+        self.detached = False
         self._limit(run)
 
     def end(self) -> None:

@@ -105,12 +105,12 @@ class SharedCapacity:
             self._valid_until = min((lease.ends_at for lease in leases), default=inf)
 
     def dispatched(self) -> None:
-        """Request as many slots of each limit as there is work for."""
-        demand = self._scheduler.demand()
-        for name, tokens in demand.items():
-            if tokens != self._demand.get(name):
-                self._leases[name].set_demand(tokens)
-        self._demand = demand
+        """Request as many slots of each limit as the waiting work could use next to what runs."""
+        demand = self._scheduler.demand() if self._scheduler.waiting() else {}
+        if demand != self._demand:
+            for name, lease in self._leases.items():
+                lease.set_demand(demand.get(name, 0))
+            self._demand = demand
 
     def _capacity_changed(self, name: LimitName, capacity: int) -> None:
         if name in self._leases:
