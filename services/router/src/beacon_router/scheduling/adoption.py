@@ -72,10 +72,11 @@ def carry_runs(
         for limit in run.limits:
             limit.used += 1
         shares = after.shares[run.queue.region][run.request.rank]
+        run.user = shares.user_of(run.request)
         if before.policy.fairness is after.policy.fairness:
-            shares.resumed(shares.user_of(run.request))
+            shares.resumed(run.user)
         else:
-            shares.started(shares.user_of(run.request), run.charged_s / run.request.weight)
+            shares.started(run.user, run.charged_s / run.request.weight)
     for shares in (one for tiers in after.shares.values() for one in tiers):
         shares.forget_if_idle()
     # Those that have been idle for longest stay first.

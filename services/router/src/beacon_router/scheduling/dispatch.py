@@ -74,16 +74,14 @@ class Dispatcher:
         return min((each.wake_at for each in self._sets), default=inf)
 
     def end(self, now: float, run: RunningRequest) -> None:
-        """A run ended: its slot and tokens are free."""
+        """A run ended: its slot and tokens are free. Waits for a warm backend depend on how long it took."""
         del self.runs[run.request.id]
         transitions.end(now, run)
         run.backend.backend_set.changes += 1
         self._dirty[run.backend.region] = None
         for limit in run.limits:
             self.token_freed(limit)
-
-    def durations_changed(self, model: str) -> None:
-        """Waits for a warm backend depend on the expected durations."""
+        model = run.request.model
         for each in self._sets:
             if model in each.warm_waits:
                 each.recheck_warm_wait(model)

@@ -69,21 +69,21 @@ class FairShares:
         if user not in self.places:
             self._move(user, queued)
 
-    def dequeued(self, user: str) -> None:
-        """A request of the user no longer waits."""
+    def dequeued(
+        self, user: str, queued: "QueuedRequest", following: "QueuedRequest | None", *, first: bool
+    ) -> None:
+        """`first`: it was the user's oldest request in its queue; `following` is the next one there."""
         self.version += 1
+        if first:
+            heads = self._heads_of(user)
+            del heads[bisect_left(heads, (queued.seq, queued))]
+            if following is not None:
+                insort(heads, (following.seq, following))
+            if not heads and self._source is None:
+                del self._heads[user]  # a copy keeps it in place of the source's
+            if not heads or self.places[user][3] is queued:
+                self._move(user, heads[0][1] if heads else None)
         self._count_down(self.waiting, user)
-
-    def head_removed(self, user: str, queued: "QueuedRequest", following: "QueuedRequest | None") -> None:
-        """The user's oldest request in a queue was removed; `following` is the next one there."""
-        heads = self._heads_of(user)
-        del heads[bisect_left(heads, (queued.seq, queued))]
-        if following is not None:
-            insort(heads, (following.seq, following))
-        if not heads and self._source is None:
-            del self._heads[user]  # a copy keeps it in place of the source's
-        if not heads or self.places[user][3] is queued:
-            self._move(user, heads[0][1] if heads else None)
 
     def started(self, user: str, seconds: float) -> None:
         """A run of so many seconds, divided by weight, is charged."""

@@ -96,6 +96,8 @@ def attach(situation: Situation) -> Choice | None:
     """0. Attach: a request whose run is in progress at a backend already takes a slot of that backend."""
     view = situation.view
     waiting = view.bypass[QueueKind.ATTACH]
+    if not waiting:
+        return None
     free = {each.name: each for each in view.backends if each.continues and each.short_of is None}
     first = _first(view, [queue for queue in waiting if queue.backend in free])
     if first is None:

@@ -111,9 +111,8 @@ class Scheduler:
         if run_s is None:
             run_s = run.charged_s if outcome is Outcome.COMPLETED else 0.0
         shares = self._state.shares[run.queue.region][run.request.rank]
-        shares.ended(shares.user_of(run.request), (run_s - run.charged_s) / run.request.weight)
+        shares.ended(run.user, (run_s - run.charged_s) / run.request.weight)
         backend.region.outcomes[outcome] += 1
-        self._dispatcher.durations_changed(model)
         self._dispatcher.end(now, run)
 
     # Backends and limits

@@ -32,7 +32,8 @@ def start(now: float, choice: Choice, number: int, shares: FairShares) -> Runnin
     record(backend_set, choice)
     backend_set.served_at = backend.used_at = number
     run = RunningRequest(choice.queued.request, backend, now, queue)
-    shares.started(shares.user_of(run.request), run.charged_s / run.request.weight)
+    run.user = shares.user_of(run.request)
+    shares.started(run.user, run.charged_s / run.request.weight)
     queue.remove(choice.queued)
     backend.occupy(run)
     run.limits += region.model_limits.get(queue.model, ())

@@ -35,6 +35,7 @@ class RunningRequest:
         "request",
         "room_at",
         "started",
+        "user",
     )
 
     def __init__(
@@ -56,6 +57,8 @@ class RunningRequest:
         self.began = started
         """When the run without the load began."""
         self.charged_s = backend.runs_s.of_size(request.model, request.size)
+        self.user: str
+        """Who is charged; set when it is."""
         ready_at = started
         if shared is not None:
             ready_at = max(started, shared.ends - shared.charged_s)
@@ -72,7 +75,7 @@ class RunningRequest:
         copy.started, copy.began, copy.ends = self.started, self.began, self.ends
         copy.room_at = self.room_at
         copy.needs_load, copy.loading = self.needs_load, self.loading
-        copy.charged_s, copy.queue = self.charged_s, self.queue
+        copy.charged_s, copy.queue, copy.user = self.charged_s, self.queue, self.user
         return copy
 
     def likely_end(self, now: float, before: "Mapping[RunningRequest, float]") -> float:

@@ -30,13 +30,15 @@ class QueueKind(IntEnum):
 class QueuedRequest:
     """A request in a queue."""
 
-    __slots__ = ("arrived", "predicted", "queue", "request", "seq", "waiting")
+    __slots__ = ("arrived", "predicted", "queue", "request", "seq", "user", "waiting")
 
     def __init__(self, request: Request, seq: int, arrived: float, queue: "RequestQueue") -> None:
         self.request = request
         self.seq = seq
         self.arrived = arrived
         self.queue = queue
+        self.user: str
+        """By whom its queue orders it; set when it is put there."""
         self.waiting = True
         self.predicted: tuple[float, float] | None = None
         """When its wait was first estimated, and the wait that was predicted then."""
@@ -100,7 +102,7 @@ class RequestQueue:
         return self._source is not None
 
     def push(self, queued: QueuedRequest) -> None:
-        user = self.shares.user_of(queued.request)
+        user = queued.user = self.shares.user_of(queued.request)
         fifo = self._fifo(user)
         first = not fifo
         if first:
@@ -118,16 +120,14 @@ class RequestQueue:
 
     def remove(self, queued: QueuedRequest) -> None:
         """Take a request out, wherever it is."""
-        user = self.shares.user_of(queued.request)
+        user = queued.user
         fifo = self._fifo(user)
         was_first = fifo.remove(queued)
         following = fifo.first if fifo else None
-        if was_first:
-            self.shares.head_removed(user, queued, following)
         if following is None and self._source is None:
             del self._fifos[user]  # a copy keeps it in place of the source's
         self.size -= 1
-        self.shares.dequeued(user)
+        self.shares.dequeued(user, queued, following, first=was_first)
         for backend_set in self.sets:
             backend_set.changes += 1
             if not self.size:
