@@ -33,8 +33,10 @@ def create_app(
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    for router in (inference_routes(handler, batches), *others):
-        app.router.routes.extend(router.routes)  # `include_router` adds a level of dispatch to every request
+    # Before the routes of the documentation, which are compared with each request until one matches, and
+    # without `include_router`, which adds a level of dispatch.
+    own = (inference_routes(handler, batches), *others)
+    app.router.routes[:0] = [route for router in own for route in router.routes]
     for error in (*EXPECTED_ERRORS, Exception):
         app.add_exception_handler(error, on_error)
     document_api(app, RAW_BODIES, KEYS)
