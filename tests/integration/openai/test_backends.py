@@ -100,3 +100,22 @@ async def test_a_backend_that_refuses_its_key_is_not_the_users_mistake(
     ):
         assert answer.status_code == 200
         assert (await anext(answer.aiter_lines())).startswith(": queued")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [("text/html", b"<h1>502 at 10.0.0.7</h1>"), ("text/event-stream", b"")]
+)
+async def test_what_is_no_stream_is_an_error_of_the_backend(
+    database_url: str, redis_url: str, tmp_path: Path, kind: str, body: bytes
+) -> None:
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+
+    async def answer(connection: Connection) -> None:
+        if await is_chat(connection):
+            await connection.send(head.encode() + body)
+
+    async with api_before(answer, database_url, redis_url, tmp_path) as api, openai_client(api) as client:
+        with pytest.raises(openai.InternalServerError) as failed:
+            await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
+    assert (failed.value.status_code, failed.value.code) == (502, "bad_payload")
+    assert "10.0.0.7" not in failed.value.response.text

@@ -9,7 +9,7 @@ import orjson
 from aiohttp.http_exceptions import HttpProcessingError
 
 from beacon_router.backends.client import read_all
-from beacon_router.backends.document_stream import STREAM_TYPES, DocumentStream
+from beacon_router.backends.document_stream import EVENT_STREAM, STREAM_TYPES, DocumentStream
 from beacon_router.backends.errors import bad_payload
 from beacon_router.backends.json_reader import JsonReader
 from beacon_router.backends.output_files import OutputFiles
@@ -30,8 +30,14 @@ class SinkReader:
         self._sink = sink
 
     async def read(self, head: WireResponse, content: aiohttp.StreamReader) -> WireResponse:
+        kind, empty = media_type(head), True
+        if kind not in ("", EVENT_STREAM):
+            raise bad_payload(f"the backend answered a request for a stream with {kind}")
         async for piece in content.iter_any():
+            empty = False
             await self._sink.write(piece)
+        if empty:
+            raise bad_payload("the stream of the backend is empty")
         return head
 
 
