@@ -80,5 +80,5 @@ def create_app(
 async def _on_error(request: Request, error: Exception) -> Response:
     """Every error in the format of the API that was called."""
     path = request.url.path
-    reply = error_reply if path.startswith(f"{PREFIX}/") else problem_response
+    reply = error_reply if f"{path}/".startswith(f"{PREFIX}/") else problem_response
     return reply(error, path).response()

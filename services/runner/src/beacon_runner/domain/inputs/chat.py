@@ -28,10 +28,16 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "tool_choice": (str, dict),
     "parallel_tool_calls": (bool,),
     "functions": (list,),
+    "function_call": (str, dict),
     "response_format": (dict,),
     "modalities": (list,),
     "user": (str,),
 }
+_ITEM_TYPES: Final[Mapping[str, type]] = {"tools": dict, "functions": dict, "modalities": str, "stop": str}
+_INNER_TYPES: Final[tuple[tuple[str, str, type], ...]] = (
+    ("stream_options", "include_usage", bool),
+    ("response_format", "type", str),
+)
 _NAMES: Final = {
     bool: "true or false",
     int: "an integer",
@@ -116,11 +122,23 @@ def unsupported(needs: Mapping[Capability, str], able: Collection[frozenset[Capa
 
 def _check_types(data: Mapping[str, Any]) -> None:
     for name, kinds in _TYPES.items():
-        value = data.get(name)
-        wrong_bool = isinstance(value, bool) and bool not in kinds
-        if value is not None and (wrong_bool or not isinstance(value, kinds)):
-            wanted = " or ".join(_NAMES[kind] for kind in kinds)
-            raise InvalidChatError("invalid_type", f"{name} must be {wanted}", name)
+        if (value := data.get(name)) is not None:
+            _check_type(value, kinds, name)
+    for name, kind in _ITEM_TYPES.items():
+        items = data.get(name)
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            _check_type(item, (kind,), f"{name}[{index}]")
+    for name, inner, kind in _INNER_TYPES:
+        if (value := (data.get(name) or {}).get(inner)) is not None:
+            _check_type(value, (kind,), f"{name}.{inner}")
+    if (n := data.get("n")) is not None and n < 1:
+        raise InvalidChatError("invalid_value", "n must be at least 1", "n")
+
+
+def _check_type(value: object, kinds: tuple[type, ...], name: str) -> None:
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join(_NAMES[kind] for kind in kinds)
+        raise InvalidChatError("invalid_type", f"{name} must be {wanted}", name)
 
 
 def _messages(messages: object) -> list[dict[str, Any]]:
@@ -135,6 +153,8 @@ def _messages(messages: object) -> list[dict[str, Any]]:
             raise _invalid(f"{where}.content must be a string or a list of parts", f"{where}.content")
         for number, part in enumerate(content if isinstance(content, list) else ()):
             _check_part(part, f"{where}.content[{number}]")
+        if not isinstance(message.get("tool_calls") or [], list):
+            raise _invalid(f"{where}.tool_calls must be a list", f"{where}.tool_calls")
     return messages
 
 
