@@ -15,7 +15,8 @@ from beacon_devstack.errors import DevstackError
 from beacon_devstack.home import HeldHome, Home
 from beacon_devstack.plan import Plan, Ports, make_plan, simulated_backends
 from beacon_devstack.ports import choose_port
-from beacon_devstack.processes.process import ProcessSpec, ServiceProcess, run_to_end
+from beacon_devstack.processes.child import Child
+from beacon_devstack.processes.process import MakeChild, ProcessSpec, ServiceProcess, run_to_end
 from beacon_devstack.processes.stale_processes import end_recorded_processes
 from beacon_devstack.secret_store import Secrets
 from beacon_devstack.servers.running import Servers, running_servers
@@ -44,6 +45,7 @@ class Stack:
         *,
         report: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
+        make_child: MakeChild = Child,  # of Beacon's processes
     ) -> None:
         self.home = home
         self.settings = settings
@@ -51,6 +53,7 @@ class Stack:
         self.processes: dict[str, ServiceProcess] = {}
         self._report = report
         self._clock = clock or SystemClock()
+        self._make_child = make_child
         self._running = AsyncExitStack()
         self._servers: Servers | None = None
 
@@ -165,10 +168,10 @@ class Stack:
 
     async def _migrate(self, plan: Plan) -> None:
         for spec in (plan.migrate, plan.bootstrap):
-            await run_to_end(spec, self.home)
+            await run_to_end(spec, self.home, self._make_child)
 
     def _add(self, spec: ProcessSpec) -> ServiceProcess:
-        process = ServiceProcess(spec, self.home, clock=self._clock)
+        process = ServiceProcess(spec, self.home, clock=self._clock, make_child=self._make_child)
         self.processes[process.name] = process
         self._running.push_async_callback(process.stop)
         return process

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from beacon_devstack.errors import DevstackError
 from beacon_devstack.servers.account import Account
@@ -37,12 +37,24 @@ class ChildSpec:
     grace_s: float = 20.0
 
 
+class StartedProcess(Protocol):
+    """What a child needs of its process: `asyncio.subprocess.Process`, or a stand-in."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    @property
+    def stdin(self) -> asyncio.StreamWriter | None: ...
+    async def wait(self) -> int: ...
+
+
 class Child:
     """A child process. On Linux it ends with this process, even when this one is killed."""
 
     def __init__(self, spec: ChildSpec) -> None:
         self.spec = spec
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: StartedProcess | None = None
         self._log_start = 0
         self._group_ended = False
 
@@ -68,19 +80,7 @@ class Child:
         with self._open_log() as log:
             self._log_start = log.tell()
             self._group_ended = False
-            # A session of its own: Ctrl-C reaches only this process, which stops the children in order.
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                str(LAUNCHER),
-                self._launch_order(),
-                stdin=asyncio.subprocess.PIPE if self.spec.stdin else asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=dict(self.spec.environment),
-                cwd=self.spec.cwd,
-                start_new_session=True,
-            )
+            self._process = await self.launch(log)
         await self._feed()
 
     async def wait(self) -> int:
@@ -123,6 +123,22 @@ class Child:
         line = _error_line(self.since_start())
         cause = f": {line}" if line else ""
         return DevstackError(self.spec.name, f"{event} (exit code {self.returncode}){cause}", self.spec.log)
+
+    async def launch(self, log: BinaryIO) -> StartedProcess:
+        """The new process, which writes to the log."""
+        # A session of its own: Ctrl-C reaches only this process, which stops the children in order.
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            str(LAUNCHER),
+            self._launch_order(),
+            stdin=asyncio.subprocess.PIPE if self.spec.stdin else asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=dict(self.spec.environment),
+            cwd=self.spec.cwd,
+            start_new_session=True,
+        )
 
     def _launch_order(self) -> str:
         account = self.spec.account

@@ -2,7 +2,7 @@
 
 import ssl
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -18,6 +18,8 @@ _NO_TLS = ssl.SSLContext(
     ssl.PROTOCOL_TLS_CLIENT
 )  # the default context reads all certificates for each client
 
+MakeChild = Callable[[ChildSpec], Child]
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
@@ -29,26 +31,24 @@ class ProcessSpec:
     arguments: tuple[str, ...] = ()
     url: str = ""
 
-    def child(self, home: Home) -> Child:
-        return Child(
-            ChildSpec(
-                name=self.name,
-                argv=[sys.executable, "-m", self.module, *self.arguments],
-                log=home.log_of(self.name),
-                pid_file=home.pid_file_of(self.name),
-                environment={**self.environment, "PYTHONUNBUFFERED": "1"},
-                grace_s=STOP_WITHIN_S,
-            )
+    def child(self, home: Home) -> ChildSpec:
+        return ChildSpec(
+            name=self.name,
+            argv=[sys.executable, "-m", self.module, *self.arguments],
+            log=home.log_of(self.name),
+            pid_file=home.pid_file_of(self.name),
+            environment={**self.environment, "PYTHONUNBUFFERED": "1"},
+            grace_s=STOP_WITHIN_S,
         )
 
 
 class ServiceProcess:
     """A process that serves until it is stopped; `kill` and `start` simulate a crash and a restart."""
 
-    def __init__(self, spec: ProcessSpec, home: Home, *, clock: Clock) -> None:
+    def __init__(self, spec: ProcessSpec, home: Home, *, clock: Clock, make_child: MakeChild = Child) -> None:
         self.name = spec.name
         self.url = spec.url
-        self.child = spec.child(home)
+        self.child = make_child(spec.child(home))
         self._clock = clock
 
     def __repr__(self) -> str:
@@ -75,9 +75,9 @@ class ServiceProcess:
         await self.child.kill()
 
 
-async def run_to_end(spec: ProcessSpec, home: Home) -> None:
+async def run_to_end(spec: ProcessSpec, home: Home, make_child: MakeChild = Child) -> None:
     """Run a one-off command; raises if it fails."""
-    child = spec.child(home)
+    child = make_child(spec.child(home))
     await child.start()
     try:
         if await child.wait() != 0:
