@@ -11,6 +11,9 @@ import pytest
 
 from beacon_contracts.accounts import Scope
 from beacon_contracts.api_keys import new_api_key
+from beacon_contracts.ids import KeyId, UserId, new_uuid
+from beacon_runner.domain.accounts.usage import InteractiveUsage
+from beacon_runner.postgres.accounts.usage import PostgresUsage
 from tests.fixtures.gpusim import Gpusim, GpusimProcess
 from tests.fixtures.router import Router, RouterProcess, backend, router_config, router_process, start_router
 from tests.fixtures.waiting import patience, until
@@ -21,6 +24,7 @@ from tests.integration.router.raw_server import Connection, server_that
 LIMITS = """[tiers."free"]
 requests_per_minute = 3
 concurrent_requests = 2
+gpu_seconds_per_day = 60
 max_duration_s = 30
 models = ["m", "both"]
 """
@@ -127,6 +131,25 @@ async def test_invalid_input_is_named_and_counts_nothing(free: openai.AsyncOpenA
     assert await gpu.ledger() == []
     answer = await free.chat.completions.with_raw_response.create(model="m", messages=MESSAGES)
     assert answer.headers["x-ratelimit-remaining-requests"] == "2"
+
+
+async def test_gpu_seconds_of_a_day_limit_requests(
+    api: ChatApi, free: openai.AsyncOpenAI, gpu: Gpusim
+) -> None:
+    """As they limit jobs: the same seconds count."""
+    await free.chat.completions.create(model="m", messages=MESSAGES)
+    store = PostgresUsage(api.harness.store.database)
+    user = UserId(await api.harness.store.database.fetchval("SELECT id FROM users WHERE name = 'ben'"))
+    await store.add_interactive(
+        [InteractiveUsage(user, KeyId(new_uuid()), "m", "US", 0, 20, 40, 0, 0, failed=False)]
+    )
+    before = await gpu.ledger(model="m")
+    for stream in (False, True):
+        with pytest.raises(openai.RateLimitError) as refused:
+            await free.chat.completions.create(model="m", messages=MESSAGES, stream=stream)
+        assert refused.value.code == "gpu_seconds_per_day_limit"
+        assert 0 < int(refused.value.response.headers["retry-after"]) <= 86_400
+    assert await gpu.ledger(model="m") == before
 
 
 async def test_malformed_and_oversized_bodies_have_openais_errors(api: ChatApi, gpu: Gpusim) -> None:

@@ -17,6 +17,9 @@ class Store:
         self.batches: list[list[str]] = []
         self.available = True
 
+    async def today(self, *_: Any) -> Any:
+        raise AssertionError
+
     async def add_interactive(self, runs: Sequence[InteractiveUsage]) -> None:
         if not self.available:
             raise StoreUnavailableError

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from beacon_config import BeaconConfig, Derived, LiveConfig
-from beacon_contracts.ids import USER, encode_id
+from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.inference import Failover, InferenceRequest
+from beacon_contracts.tiers import Tier
 from beacon_lifecycle import Clock
 from beacon_runner.application.interactive_usage import RunMeter, UsageRecorder
 from beacon_runner.application.request_memory import ReservedMemory
 from beacon_runner.domain.accounts.users import Principal
+from beacon_runner.domain.errors import LimitReachedError
 from beacon_runner.domain.inputs.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError, unsupported
 from beacon_runner.domain.inputs.encoded_request import EncodedRequest, encode_request
+from beacon_runner.domain.limits.job_quota import LimitReached, QuotaLimit
 from beacon_runner.domain.limits.request_quota import Admitted, Refused, RequestQuota
 from beacon_runner.domain.limits.tier_rules import request_problems
 from beacon_runner.ports.interactive import InteractiveEvent, InteractivePort
@@ -105,6 +108,7 @@ class InteractiveService:
         tier = self._live.current.known_tier(principal.tier)
         quota = self._quotas()[tier]
         try:
+            await self._check_gpu_seconds(principal.user, tier)
             admission = await self._limits.admit(principal.user, quota, request.head.request_id)
             if isinstance(admission, Refused):
                 raise RequestRefusedError(admission, tier)
@@ -117,6 +121,17 @@ class InteractiveService:
                 await self._limits.release(admission)
         finally:
             memory.release()
+
+    async def _check_gpu_seconds(self, user: UserId, tier: Tier) -> None:
+        """Raises LimitReachedError. Runs count when they have ended, as those of jobs do."""
+        allowed = self._live.current.tiers[tier].gpu_seconds_per_day
+        if allowed is None:
+            return
+        used = await self._usage.today(user)
+        if used.gpu_s >= allowed:
+            limit = QuotaLimit.GPU_SECONDS_PER_DAY
+            reached = LimitReached(limit, allowed, round(used.gpu_s), used.day_ends_in_s)
+            raise LimitReachedError({0: reached}, tier, used.day_ends_in_s, batch=False)
 
     def _region(self, name: str) -> str:
         region = self._live.current.region_names.get(name.casefold())

@@ -5,9 +5,10 @@ from contextlib import aclosing
 
 import structlog
 
+from beacon_contracts.ids import UserId
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_lifecycle import Clock, RunResult
-from beacon_runner.domain.accounts.usage import InteractiveUsage, tokens_of
+from beacon_runner.domain.accounts.usage import InteractiveUsage, UsageToday, tokens_of
 from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.ports.interactive import InteractiveEvent
@@ -72,6 +73,10 @@ class UsageRecorder:
     def __init__(self, store: UsageStore) -> None:
         self._store = store
         self._runs: list[InteractiveUsage] = []
+
+    async def today(self, user: UserId) -> UsageToday:
+        """What has been written."""
+        return await self._store.today(user)
 
     def add(self, used: InteractiveUsage | None) -> None:
         if used is not None:

@@ -60,6 +60,13 @@ class UsageSum(NamedTuple):
     output_bytes: int
 
 
+class UsageToday(NamedTuple):
+    """Since midnight, UTC."""
+
+    gpu_s: float
+    day_ends_in_s: float
+
+
 class RolledUp(NamedTuple):
     """What one roll-up has added for a model in a region, and from how many records."""
 

@@ -12,6 +12,7 @@ from beacon_contracts.problem import Problem
 from beacon_http.replies import Headers, Reply, with_retry_after
 from beacon_runner.application.interactive import RequestRefusedError
 from beacon_runner.application.request_memory import NoRequestMemoryError
+from beacon_runner.domain.errors import LimitReachedError
 from beacon_runner.domain.inputs.chat import MODEL_NOT_FOUND, InvalidChatError
 from beacon_runner.domain.limits.request_quota import RequestLimit
 from beacon_runner.http.problems import CLIENT_CLOSED_REQUEST, problem_of
@@ -23,7 +24,13 @@ log = structlog.get_logger(__name__)
 
 PREFIX = "/v1"
 ROUTES = ("POST /v1/chat/completions", "GET /v1/models", "GET /v1/models/{model}")
-EXPECTED_ERRORS = (InvalidChatError, RequestRefusedError, NoRequestMemoryError, RouterError)
+EXPECTED_ERRORS = (
+    InvalidChatError,
+    RequestRefusedError,
+    LimitReachedError,
+    NoRequestMemoryError,
+    RouterError,
+)
 RETRY_AFTER_S = 5.0
 NO_RETRY = (b"x-should-retry", b"false")
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}

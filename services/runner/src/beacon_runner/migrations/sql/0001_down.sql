@@ -27,6 +27,7 @@ DROP TABLE operations;
 DROP TABLE secrets;
 DROP TABLE job_files;
 DROP TABLE files;
+DROP FUNCTION gpu_seconds_today (uuid);
 DROP TABLE usage_hourly;
 DROP TABLE usage_records;
 DROP TABLE credit_ledger;

@@ -280,6 +280,22 @@ CREATE TABLE usage_hourly (
 
 CREATE INDEX usage_hourly_by_hour ON usage_hourly (hour);
 
+-- GPU seconds of a user since midnight (UTC): hourly sums, and records that are not rolled up yet.
+CREATE FUNCTION gpu_seconds_today(owner uuid) RETURNS double precision
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN (
+    SELECT coalesce(sum(used.gpu_s), 0)
+    FROM (
+        SELECT h.load_s + h.run_s AS gpu_s
+        FROM usage_hourly h
+        WHERE h.user_id = owner AND h.hour >= date_trunc('day', now(), 'UTC')
+        UNION ALL
+        SELECT r.load_s + r.run_s
+        FROM usage_records r
+        WHERE r.user_id = owner AND r.at >= date_trunc('day', now(), 'UTC')
+    ) AS used
+);
+
 -- Uploads, and outputs of jobs. The bytes are in the file store, under a name that the ids determine.
 CREATE TABLE files (
     id           uuid PRIMARY KEY,

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from operator import attrgetter
 
-from beacon_runner.domain.accounts.usage import InteractiveUsage, RolledUp, UsageQuery, UsageSum
+from beacon_contracts.ids import UserId
+from beacon_runner.domain.accounts.usage import InteractiveUsage, RolledUp, UsageQuery, UsageSum, UsageToday
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
 
@@ -18,6 +19,10 @@ class PostgresUsage:
     async def sums(self, query: UsageQuery, limit: int) -> list[UsageSum]:
         values = query.user, query.start, query.end, list(query.groups), limit
         return [UsageSum(*row) for row in await self._database.fetch(_SQL["sums"], *values)]
+
+    async def today(self, user: UserId) -> UsageToday:
+        (row,) = await self._database.fetch(_SQL["today"], user)
+        return UsageToday(*row)
 
     async def roll_up(self, limit: int) -> list[RolledUp]:
         return [RolledUp(*row) for row in await self._database.fetch(_SQL["roll_up"], limit)]

@@ -75,8 +75,7 @@ SELECT id FROM users WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 -- name: used
 -- What users have: live jobs, jobs of the last hour, when the hourly limit frees if it is used up, and whether jobs
 -- wait for a limit: these are not counted. Counts stop at the given bounds. Bytes of files are added up with $4,
--- executions that have not ended with $5, GPU seconds since midnight (UTC) with $6: hourly sums, and records that are
--- not rolled up yet.
+-- executions that have not ended with $5, GPU seconds since midnight (UTC) with $6.
 SELECT
     u.id AS user_id, live.pending, recent.jobs + admitted.jobs AS this_hour,
     CASE
@@ -94,7 +93,8 @@ SELECT
         )
         ELSE 0
     END AS stored_bytes,
-    in_flight.executions AS in_flight, today.gpu_s AS gpu_seconds_today,
+    in_flight.executions AS in_flight,
+    CASE WHEN u.counts_gpu_seconds THEN gpu_seconds_today(u.id) ELSE 0 END AS gpu_seconds_today,
     extract(EPOCH FROM date_trunc('day', now(), 'UTC') + interval '1 day' - now())::double precision AS day_ends_in_s
 FROM unnest($1::uuid[], $2::integer[], $3::integer[], $4::boolean[], $5::boolean[], $6::boolean[])
     AS u (id, most_pending, most_this_hour, has_storage_limit, counts_executions, counts_gpu_seconds)
@@ -141,16 +141,4 @@ CROSS JOIN LATERAL (
     SELECT coalesce(sum(j.total - j.completed - j.failed - j.cancelled), 0)::integer AS executions
     FROM jobs j
     WHERE u.counts_executions AND j.user_id = u.id AND j.finished_at IS NULL AND NOT waited_for_limit(j)
-) AS in_flight
-CROSS JOIN LATERAL (
-    SELECT coalesce(sum(used.gpu_s), 0) AS gpu_s
-    FROM (
-        SELECT h.load_s + h.run_s AS gpu_s
-        FROM usage_hourly h
-        WHERE u.counts_gpu_seconds AND h.user_id = u.id AND h.hour >= date_trunc('day', now(), 'UTC')
-        UNION ALL
-        SELECT r.load_s + r.run_s
-        FROM usage_records r
-        WHERE u.counts_gpu_seconds AND r.user_id = u.id AND r.at >= date_trunc('day', now(), 'UTC')
-    ) AS used
-) AS today;
+) AS in_flight;

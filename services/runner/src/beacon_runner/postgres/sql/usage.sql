@@ -71,6 +71,12 @@ HAVING count(*) > 0
 ORDER BY 1, 2, 3, 4, 5, 6
 LIMIT $5;
 
+-- name: today
+-- The GPU seconds of a user since midnight (UTC), and when the day ends.
+SELECT
+    gpu_seconds_today($1),
+    extract(EPOCH FROM date_trunc('day', now(), 'UTC') + interval '1 day' - now())::double precision AS day_ends_in_s;
+
 -- name: add_interactive
 -- Record runs of /v1.
 INSERT INTO usage_records (
