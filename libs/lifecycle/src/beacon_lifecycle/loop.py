@@ -108,26 +108,20 @@ class Loop:
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
-            more = await self._tick()
-            if self._failures:
-                await _first(self._clock.sleep(self._backoff_s()), self._stopping.wait())
-            elif more:
+            try:
+                result = await self._run_once()
+            except Exception:
+                self._failures += 1
+                pause_s = self._backoff_s()
+                log.exception("loop_failed", loop=self.name, failures=self._failures, next_try_s=pause_s)
+                await _first(self._clock.sleep(pause_s), self._stopping.wait())
+                continue
+            self._failures = 0
+            if result.more:
                 # A `run_once` that never has to wait must not block the other tasks.
                 await asyncio.sleep(0)
             elif not self._stopping.is_set():
                 await self.wakeup.wait(self._interval_s, self._clock)
-
-    async def _tick(self) -> bool:
-        try:
-            result = await self._run_once()
-        except Exception:
-            self._failures += 1
-            log.exception(
-                "loop_failed", loop=self.name, failures=self._failures, next_try_s=self._backoff_s()
-            )
-            return False
-        self._failures = 0
-        return result.more
 
     def _backoff_s(self) -> float:
         doublings = min(self._failures, _MAX_DOUBLINGS)

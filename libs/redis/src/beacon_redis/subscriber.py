@@ -108,20 +108,18 @@ class Subscriber:
         pinged = False
         while pubsub.subscribed:
             message = await pubsub.get_message(timeout=PING_AFTER_S)
-            if message is not None:
-                pinged = False
-                await self._handle(message["type"], message["channel"], message["data"])
-            elif pinged:
-                raise RedisConnectionError(f"no reply to PING within {PING_AFTER_S:g} s")
-            else:
+            if message is None:
+                if pinged:
+                    raise RedisConnectionError(f"no reply to PING within {PING_AFTER_S:g} s")
                 pinged = True
                 await pubsub.ping()
-
-    async def _handle(self, kind: str, channel: str, data: str) -> None:
-        if kind == "subscribe" and channel == _LAST_CHANNEL:
-            await self._on_connected()
-        elif kind in ("message", "subscribe") and (handler := self._handlers.get(channel)):
-            handler(data if kind == "message" else "")
+                continue
+            pinged = False
+            kind, channel = message["type"], message["channel"]
+            if kind == "subscribe" and channel == _LAST_CHANNEL:
+                await self._on_connected()
+            elif kind in ("message", "subscribe") and (handler := self._handlers.get(channel)):
+                handler(message["data"] if kind == "message" else "")
 
     async def _update(self, pubsub: PubSub, subscribed: set[str]) -> None:
         """Subscribe to channels that were added, and unsubscribe from those that were removed."""

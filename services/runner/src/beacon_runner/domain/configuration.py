@@ -86,7 +86,9 @@ def is_served(
         return False
     pinned = failover is Failover.PINNED
     return any(
-        model in backend.models and (not pinned or backend.region == region) and needs <= backend.able
+        model in backend.models
+        and (not pinned or backend.region == region)
+        and (not needs or needs <= backend.able)
         for backend in config.backends.values()
     )
 

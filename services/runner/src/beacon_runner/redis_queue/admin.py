@@ -13,7 +13,7 @@ from beacon_runner.ports.queue_admin import LaneCount, LaneLoad, QueuePlace, Que
 from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import WAKE_CHANNEL, Layout
 from beacon_runner.redis_queue.position import PositionReply, queue_place
-from beacon_runner.redis_queue.scripts import Operation, redis_errors
+from beacon_runner.redis_queue.scripts import Operation, QueueScripts, redis_errors
 
 MAX_LISTED_LANES = 100
 
@@ -22,10 +22,11 @@ class RedisQueueAdmin:
     def __init__(self, redis: Redis | RedisCluster, layout: Layout) -> None:
         self._redis = redis
         self._layout = layout
+        self._scripts = QueueScripts(redis, layout)
 
     async def stats(self) -> QueueStats:
-        keys = (*self._layout.shared, self._layout.dead[0])
-        answer = await self._run(Operation.STATS, MAX_LISTED_LANES, *self._layout.classes, keys=keys)
+        classes, dead_list = self._layout.classes, self._layout.dead[:1]
+        answer = await self._scripts.run(Operation.STATS, MAX_LISTED_LANES, *classes, more_keys=dead_list)
         retry, dead, leased, overdue, rows = answer
         by_class = {JobClass(row[0]): row[1:] for row in rows}
         return QueueStats(
@@ -40,17 +41,17 @@ class RedisQueueAdmin:
         )
 
     async def upcoming(self, limit: int) -> Upcoming:
-        running, waiting, retrying, *counts = await self._run(
+        running, waiting, retrying, *counts = await self._scripts.run(
             Operation.UPCOMING, limit, *self._layout.classes
         )
         return Upcoming(_jobs(running), _jobs(waiting), _jobs(retrying), *counts)
 
     async def place(self, message: Message) -> QueuePlace | None:
-        answer = await self._run(Operation.POSITION, message.id)
+        answer = await self._scripts.run(Operation.POSITION, message.id)
         return queue_place(message, PositionReply(*answer)) if answer else None
 
     async def discard(self, messages: Sequence[Message]) -> int:
-        return int(await self._run(Operation.REMOVE, *(message.id for message in messages)))
+        return int(await self._scripts.run(Operation.REMOVE, *(message.id for message in messages)))
 
     async def notify_watchers(self, job: JobId) -> None:
         with redis_errors():
@@ -77,7 +78,7 @@ class RedisQueueAdmin:
     async def reset_lanes(self) -> Sequence[LaneCount]:
         with redis_errors():
             counted = {key.split(":")[1] async for key in self._counters()}
-        rows = await self._run(Operation.RECOUNT, ",".join(self._layout.classes), *sorted(counted))
+        rows = await self._scripts.run(Operation.RECOUNT, ",".join(self._layout.classes), *sorted(counted))
         return [LaneCount(lane, pending, running) for lane, pending, running in rows]
 
     async def dead(self) -> Mapping[JobId, int]:
@@ -100,15 +101,6 @@ class RedisQueueAdmin:
 
     def _counters(self) -> Any:
         return self._redis.scan_iter(match=self._layout.name("queue:*:*").replace("[", "\\["), count=1000)
-
-    async def _run(
-        self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None
-    ) -> Any:
-        layout = self._layout
-        with redis_errors():
-            return await scripts.run(
-                self._redis, operation, keys or layout.shared, (*layout.arguments, *arguments)
-            )
 
 
 def _jobs(message_ids: Sequence[str]) -> list[JobId]:

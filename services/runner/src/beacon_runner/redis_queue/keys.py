@@ -50,7 +50,7 @@ class Layout:
     @property
     def shared(self) -> tuple[str, ...]:
         """KEYS 1-5 of every operation; see layout.inc.lua."""
-        return self.names(("jobs:live", "jobs:leases", "jobs:retry", "jobs:waiting", "jobs:paused"))
+        return self.live, *self.names(("jobs:leases", "jobs:retry", "jobs:waiting")), self.paused
 
     def list_of(self, place: str, job_class: str, lane: str) -> str:
         """The list of a waiting message; as `front_of` and `list_of` in layout.inc.lua."""
@@ -68,8 +68,12 @@ class Layout:
         return self.names(("jobs:dead", "jobs:dead:ids"))
 
     @property
+    def live(self) -> str:
+        return self.name("jobs:live")
+
+    @property
     def paused(self) -> str:
-        return self.shared[4]
+        return self.name("jobs:paused")
 
     @property
     def epoch(self) -> str:

@@ -1,7 +1,7 @@
 """The message queue on Redis: one atomic Lua script per operation."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 from uuid import UUID
 
 from redis.asyncio import Redis, RedisCluster
@@ -14,7 +14,7 @@ from beacon_runner.ports.reconcile import LiveMessage
 from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import Layout
 from beacon_runner.redis_queue.repair import QueueRepair
-from beacon_runner.redis_queue.scripts import Operation, redis_errors
+from beacon_runner.redis_queue.scripts import Operation, QueueScripts, redis_errors
 
 T = TypeVar("T")
 
@@ -25,17 +25,15 @@ class RedisQueue:
     def __init__(self, redis: Redis | RedisCluster, layout: Layout, *, lease_s: float) -> None:
         self._redis = redis
         self._layout = layout
-        self._keys = layout.shared
-        self._push_keys = (*layout.shared, *layout.dead)
-        self._arguments = layout.arguments
+        self._scripts = QueueScripts(redis, layout)
         self._lease_ms = round(lease_s * 1000)
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
         changed = 0
         for chunk in _chunks(entries):
-            values = pack_args(map(_push_values, chunk))
+            lanes, values = self._layout.chosen_lanes, pack_args(map(_push_values, chunk))
             changed += int(
-                await self._run(Operation.PUSH, self._layout.chosen_lanes, values, keys=self._push_keys)
+                await self._scripts.run(Operation.PUSH, lanes, values, more_keys=self._layout.dead)
             )
         return changed
 
@@ -43,13 +41,14 @@ class RedisQueue:
         self, classes: Sequence[JobClass], limit: int, worker: str, skipped_lanes: Collection[str] = ()
     ) -> Sequence[Message]:
         limit, skipped = min(limit, MAX_SCRIPT_MESSAGES), pack_args(skipped_lanes)
-        text = await self._run(Operation.CLAIM, self._lease_ms, worker, limit, skipped, *classes)
+        text = await self._scripts.run(Operation.CLAIM, self._lease_ms, worker, limit, skipped, *classes)
         return [_message(line) for line in str(text).splitlines()]
 
     async def ack(self, messages: Sequence[Message]) -> int:
         removed = 0
         for chunk in _chunks(messages):
-            removed += int(await self._run(Operation.ACK, "", pack_args(message.id for message in chunk)))
+            ids = pack_args(message.id for message in chunk)
+            removed += int(await self._scripts.run(Operation.ACK, "", ids))
         return removed
 
     async def notify_watchers(self, jobs: Sequence[JobId]) -> None:
@@ -62,23 +61,24 @@ class RedisQueue:
         returned = 0
         # The last chunk first: each is put in front, so the first message ends up first.
         for chunk in reversed(list(_chunks(messages))):
-            returned += int(await self._run(Operation.NACK, worker, *(message.id for message in chunk)))
+            ids = [message.id for message in chunk]
+            returned += int(await self._scripts.run(Operation.NACK, worker, *ids))
         return returned
 
     async def reclaim(self, limit: int) -> Sequence[Message]:
-        lines = await self._run(Operation.RECLAIM, min(limit, MAX_SCRIPT_MESSAGES))
+        lines = await self._scripts.run(Operation.RECLAIM, min(limit, MAX_SCRIPT_MESSAGES))
         return [_message(line) for line in lines]
 
     async def promote_due_retries(self, limit: int) -> int:
         lanes, limit = self._layout.chosen_lanes, min(limit, MAX_SCRIPT_MESSAGES)
-        return int(await self._run(Operation.PROMOTE_DUE_RETRIES, lanes, limit))
+        return int(await self._scripts.run(Operation.PROMOTE_DUE_RETRIES, lanes, limit))
 
     async def find_inconsistent(self, live: Sequence[LiveMessage]) -> Sequence[Message]:
         missing: list[Message] = []
         for chunk in _chunks(live):
             ids = [one.message.id for one in chunk]
             with redis_errors():
-                held = cast("list[str | None]", await self._redis.hmget(self._keys[0], ids))
+                held = cast("list[str | None]", await self._redis.hmget(self._layout.live, ids))
             missing += [
                 one.message for one, value in zip(chunk, held, strict=True) if _is_inconsistent(one, value)
             ]
@@ -109,14 +109,6 @@ class RedisQueue:
         """Declare that everything live is in the queue; false when another process did so first."""
         with redis_errors():
             return bool(await self._redis.set(self._layout.epoch, epoch, nx=True))
-
-    async def _run(
-        self, operation: Operation, *arguments: str | int, keys: Sequence[str] | None = None
-    ) -> Any:
-        with redis_errors():
-            return await scripts.run(
-                self._redis, operation, keys or self._keys, (*self._arguments, *arguments)
-            )
 
 
 def pack_args(values: Iterable[str]) -> str:

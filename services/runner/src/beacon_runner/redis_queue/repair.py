@@ -6,9 +6,8 @@ from typing import Any
 from redis.asyncio import Redis, RedisCluster
 
 from beacon_contracts.tiers import JobClass
-from beacon_runner.redis_queue import scripts
 from beacon_runner.redis_queue.keys import Layout
-from beacon_runner.redis_queue.scripts import Operation
+from beacon_runner.redis_queue.scripts import Operation, QueueScripts
 
 CHUNK = 1_000
 
@@ -31,9 +30,10 @@ class QueueRepair:
     def __init__(self, redis: Redis | RedisCluster, layout: Layout) -> None:
         self._redis = redis
         self._layout = layout
+        self._scripts = QueueScripts(redis, layout)
 
     async def is_consistent(self) -> bool:
-        held, found = await self._run(Operation.VERIFY, *JobClass)
+        held, found = await self._scripts.run(Operation.VERIFY, *JobClass)
         return bool(held == found)
 
     async def run(self) -> int:
@@ -50,7 +50,7 @@ class QueueRepair:
                 if served_in == job_class and lane not in turns
             ]
         steps = [missing[start : start + CHUNK] for start in range(0, len(missing), CHUNK)]
-        return sum([await self._run(Operation.REPAIR, *step) for step in steps])
+        return sum([await self._scripts.run(Operation.REPAIR, *step) for step in steps])
 
     async def _expected(self) -> _Expected:
         known, leases, retries, *_ = self._layout.shared
@@ -73,7 +73,3 @@ class QueueRepair:
             content.update(page)
             start += CHUNK
         return content
-
-    async def _run(self, operation: Operation, *arguments: str) -> Any:
-        layout = self._layout
-        return await scripts.run(self._redis, operation, layout.shared, (*layout.arguments, *arguments))

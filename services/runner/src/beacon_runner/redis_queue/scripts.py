@@ -1,12 +1,16 @@
 """The operations of the queue: one Lua file each, run by its hash."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.resources import files
+from typing import Any
+
+from redis.asyncio import Redis, RedisCluster
 
 from beacon_redis import REDIS_ERRORS, LuaScripts
 from beacon_runner.domain.errors import QueueUnavailableError
+from beacon_runner.redis_queue.keys import Layout
 
 _SCRIPTS = LuaScripts(files(__package__) / "lua")
 
@@ -35,6 +39,24 @@ class Operation(StrEnum):
     RENEW_REQUESTS = "renew_requests"
     RELEASE_REQUESTS = "release_requests"
     REQUEST_USE = "request_use"
+
+
+class QueueScripts:
+    """Runs the operations on the messages of one queue; see layout.inc.lua for what they have in common."""
+
+    def __init__(self, redis: Redis | RedisCluster, layout: Layout) -> None:
+        self._redis = redis
+        self._keys = layout.shared
+        self._arguments = layout.arguments
+
+    async def run(self, operation: Operation, *arguments: str | int, more_keys: Sequence[str] = ()) -> Any:
+        """Raises QueueUnavailableError like `redis_errors`."""
+        try:
+            return await run(
+                self._redis, operation, (*self._keys, *more_keys), (*self._arguments, *arguments)
+            )
+        except REDIS_ERRORS as error:
+            raise QueueUnavailableError(str(error)) from error
 
 
 @contextmanager

@@ -44,12 +44,6 @@ class ActiveRun:
             if free is not None:
                 free()
 
-    def cancel_tasks(self) -> None:
-        """What runs at a router is left to the next owner of the job."""
-        for task in self.tasks.values():
-            task.cancel()
-        self.tasks.clear()
-
 
 class JobRunner:
     def __init__(
@@ -99,11 +93,12 @@ class JobRunner:
         return older
 
     def release(self, job: JobId) -> JobRun | None:
-        """Stop working on it and record nothing more."""
+        """Stop working on it and record nothing more; what runs at a router is left to its next owner."""
         active = self._active.pop(job, None)
         if active is None:
             return None
-        active.cancel_tasks()
+        for task in active.tasks.values():
+            task.cancel()
         active.run.released = True
         self._reports.discard(active.run)
         active.release_slot(ended=True)
@@ -136,7 +131,8 @@ class JobRunner:
         """Stop executions that have not ended: their jobs return to the queue with the results they have."""
         for active in self._active.values():
             if active.run.verdict is None:
-                active.cancel_tasks()
+                for task in active.tasks.values():
+                    task.cancel()
                 active.run.verdict = Returned()
                 self._reports.add(active.run)
 

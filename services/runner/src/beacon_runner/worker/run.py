@@ -149,12 +149,23 @@ class JobRun:
         return pending
 
     def observe(self, pending: PendingExecution, view: InferenceView | None, at: float) -> None:
-        """Its state at the router, which is recorded unless its result is in the same flush."""
+        """Its state at the router, which is recorded unless its result is in the same flush.
+
+        `view` None: a router has read it; that it runs is reported later.
+        """
         ordinal = pending.execution.ordinal
         if ordinal not in self._running:
             return
         recorded = self._recorded_states.get(ordinal)
-        report = _progress(pending, view, at, start_reported=recorded is ExecutionState.RUNNING)
+        report = ExecutionReport(pending.execution, ExecutionState.QUEUED, pending.attempt)
+        if view is not None and view.state.on_gpu:
+            report = report._replace(
+                state=ExecutionState.RUNNING,
+                actual_region=view.actual_region,
+                backend=view.backend,
+                started_at=at - view.timing.load_s - view.timing.run_s,
+                start_reported=recorded is ExecutionState.RUNNING,
+            )
         if recorded is not report.state or not self._shows_progress:
             self._unrecorded[ordinal] = report
         else:
@@ -252,23 +263,6 @@ def _plan_without_input(job: ClaimedJob) -> tuple[PlannedExecution, ...]:
         PlannedExecution(key.ordinal, key.item, key.model, key.region, Failover.ANY, {}, {})
         for key in execution_keys(job.spec)
         if key.stage == job.stage
-    )
-
-
-def _progress(
-    pending: PendingExecution, view: InferenceView | None, at: float, *, start_reported: bool
-) -> ExecutionReport:
-    """`view` None: a router has read it; that it runs is reported later."""
-    if view is None or not view.state.on_gpu:
-        return ExecutionReport(pending.execution, ExecutionState.QUEUED, pending.attempt)
-    return ExecutionReport(
-        pending.execution,
-        ExecutionState.RUNNING,
-        pending.attempt,
-        actual_region=view.actual_region,
-        backend=view.backend,
-        started_at=at - view.timing.load_s - view.timing.run_s,
-        start_reported=start_reported,
     )
 
 

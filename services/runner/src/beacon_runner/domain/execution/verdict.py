@@ -43,7 +43,11 @@ def decide(
     outcomes = _outcomes(job, plan, reports)
     failures = [_failure(one) for one in outcomes if one.state is not ExecutionState.COMPLETED]
     if not failures:
-        return _complete(job, outcomes)
+        step = step_name(job.spec, job.stage)
+        context = job.context if step is None else {**job.context, step: outcomes[0].output}
+        if job.stage + 1 < job.stages:
+            return NextStage(context)
+        return Finished(move(JobTransition.ALL_COMPLETED, JobState.PROCESSING, JobState.COMPLETED), context)
     retryable = [failure for failure in failures if failure.retryable]
     if retryable and job.attempt < allowed_attempts(job.spec, job.stage, policy):
         return RetryLater(policy.delay_s(job.attempt, chance), retryable[0])
@@ -109,15 +113,6 @@ def _outcomes(
     if open_ordinals:
         raise UnfinishedStageError(f"executions {open_ordinals[:10]} of stage {job.stage} have not ended")
     return [newest[execution.ordinal] for execution in plan]
-
-
-def _complete(job: ClaimedJob, outcomes: Sequence[Ended]) -> NextStage | Finished:
-    step = step_name(job.spec, job.stage)
-    context = job.context if step is None else {**job.context, step: outcomes[0].output}
-    if job.stage + 1 < job.stages:
-        return NextStage(context)
-    state = move(JobTransition.ALL_COMPLETED, JobState.PROCESSING, JobState.COMPLETED)
-    return Finished(state, context)
 
 
 def _failure(outcome: Ended) -> Failure:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-from beacon_contracts.router_status import STARTING, QueueStatus, UserForecast
+from beacon_contracts.router_status import STARTING, QueueStatus
 from beacon_contracts.tiers import Tier
 
 
@@ -33,10 +33,6 @@ class EstimateTarget(NamedTuple):
     user: str
     movable: bool = True
     exclusive: bool = False
-
-    @property
-    def tier(self) -> Tier:
-        return self.tiers[-1]
 
 
 def jobs_ahead(front: int, pending: Mapping[str, int], lane: str) -> QueueAhead:
@@ -85,32 +81,26 @@ class RouterForecast:
         )
 
     def _in_region(self, name: str, target: EstimateTarget, here: QueueAhead) -> WaitEstimate:
-        region = self._queues.regions[name]
-        forecast = region.forecast[target.model]
-        own = self._own(name, target)
+        forecast, tier = self._queues.regions[name].forecast[target.model], target.tiers[-1]
+        users = self._queues.users.get(name, {}).get(tier, {})
+        # The forecast of the requests of its user that wait there and compete with it.
+        own = (users.get(target.user) or users.get("") or {}).get(target.model)
         ahead = self._ahead(name, target, here)
         if own is None:
             more = ahead - self._ahead(name, target, QueueAhead())
-            wait_s = forecast.wait_s.get(target.tier, 0.0) + forecast.pace_s * more
+            wait_s = forecast.wait_s.get(tier, 0.0) + forecast.pace_s * more
         else:
             wait_s = own.next_s + own.pace_s * here.own + forecast.pace_s * here.others
         return WaitEstimate(ahead + 1, round(wait_s, 2))
-
-    def _own(self, region: str, target: EstimateTarget) -> UserForecast | None:
-        """Of the user's requests that wait there and compete with it."""
-        users = self._queues.users.get(region, {}).get(target.tier, {})
-        models = users.get(target.user) or users.get("") or {}
-        return models.get(target.model)
 
     def _ahead(self, name: str, target: EstimateTarget, here: QueueAhead) -> int:
         region = self._queues.regions[name]
         if target.exclusive:  # competes only with itself
             return region.by_model.get(target.model, 0) + here.own + here.others
         *above, tier = target.tiers
-        users = self._waiting_users(name, tier)
         higher = sum(region.by_tier.get(tier, 0) for tier in above)
-        own = here.own + users.of(target.user)
-        return higher + own + users.others_before(target.user, own) + here.others
+        same = self._waiting_users(name, tier).before(target.user, here.own)
+        return higher + same + here.others
 
     def _waiting_users(self, region: str, tier: Tier) -> "_WaitingUsers":
         if (region, tier) not in self._users:
@@ -131,11 +121,11 @@ class _WaitingUsers:
         self._counts = sorted(waiting.values())
         self._sums = [0, *accumulate(self._counts)]
 
-    def of(self, user: str) -> int:
-        return self._waiting.get(user, 0) + (self._waiting.get("", 0) if user else 0)
-
-    def others_before(self, user: str, own: int) -> int:
+    def before(self, user: str, unsent: int) -> int:
+        """What starts before a new request of the user, who has so many others that wait at the runner."""
+        own = unsent + self._waiting.get(user, 0) + (self._waiting.get("", 0) if user else 0)
         turns = own + 1
         few = bisect_right(self._counts, turns)
         every = self._sums[few] + turns * (len(self._counts) - few)
-        return every - sum(min(self._waiting.get(name, 0), turns) for name in {user, ""})
+        others = every - sum(min(self._waiting.get(name, 0), turns) for name in {user, ""})
+        return own + others

@@ -58,7 +58,9 @@ class PostgresClaims:
         values = _by_job(generations) if generations else None, _by_job(lanes) if lanes else None
         try:
             rows = await retried(self._database.fetch, _SQL["claim"], jobs, *values, worker)
-            return await self._with_files([_claimed(row) for row in rows])
+            claimed = [_claimed(row) for row in rows]
+            named = {job.id: files for job in claimed if (files := files_of_stage(job))}
+            return await self._with_files(claimed, named) if named else claimed
         except BaseException:
             self._unanswered += messages
             raise
@@ -98,11 +100,10 @@ class PostgresClaims:
 
         return await retried(with_consequences)
 
-    async def _with_files(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
-        """With the files that their inputs name; one query if any does."""
-        named = {job.id: files for job in jobs if (files := files_of_stage(job))}
-        if not named:
-            return jobs
+    async def _with_files(
+        self, jobs: Sequence[ClaimedJob], named: Mapping[JobId, Mapping[FileId, str]]
+    ) -> Sequence[ClaimedJob]:
+        """With the files that their inputs name."""
         pairs = [(job, file) for job, files in named.items() for file in files]
         used_by, wanted = zip(*pairs, strict=True)
         rows = await retried(self._database.fetch, _FILES["files_of_jobs"], list(used_by), list(wanted))
