@@ -133,13 +133,13 @@ def test_region_names_are_case_insensitive_and_have_aliases() -> None:
         (
             'region = "US"',
             'region = "MARS"',
-            "backend us-1 is in region 'MARS', which is not in [regions]",
+            "backend us-1 is in region 'MARS', which is not in [regions]; add [regions.\"MARS\"]",
         ),
         ('group = "modal"', 'group = "aws"', "backend us-1 belongs to group 'aws', which is not in [groups]"),
         (
             'models = ["llama3.2-1b", "qwen2.5-1.5b"',
             'models = ["llama9", "llama3.2-1b", "qwen2.5-1.5b"',
-            "backend us-1 serves model 'llama9', which is not in [models]",
+            "backend us-1 serves model 'llama9', which is not in [models]; add [models.\"llama9\"]",
         ),
         (
             "[models.flux]",

@@ -1,5 +1,6 @@
 """The whole file, and checks across its sections."""
 
+import json
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
@@ -125,12 +126,14 @@ class BeaconConfig(Section):
                 yield f"backends {other} and {name} are both set by {backend_url_variable(name)}"
         for name, backend in self.backends.items():
             if backend.region not in self.regions:
-                yield f"backend {name} is in region {backend.region!r}, which is not in [regions]"
+                yield f"backend {name} is in region {backend.region!r}, " + _missing(
+                    "regions", backend.region
+                )
             if backend.group is not None and backend.group not in self.groups:
                 yield f"backend {name} belongs to group {backend.group!r}, which is not in [groups]"
             for model in backend.models:
                 if model not in self.models:
-                    yield f"backend {name} serves model {model!r}, which is not in [models]"
+                    yield f"backend {name} serves model {model!r}, {_missing('models', model)}"
                 elif backend.dialect is Dialect.COMFYUI and self.models[model].workflow is None:
                     yield f"backend {name} has dialect comfyui, but models.{model} has no workflow"
         served = {model for backend in self.backends.values() for model in backend.models}
@@ -213,3 +216,7 @@ class BeaconConfig(Section):
 
 def _list_of(value: Any) -> list[Any]:
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
+def _missing(section: str, name: str) -> str:
+    return f"which is not in [{section}]; add [{section}.{json.dumps(name, ensure_ascii=False)}]"
