@@ -100,6 +100,21 @@ async def test_a_signed_url_works_without_credentials(store: FileStore) -> None:
         assert await response.read() == PNG
 
 
+@pytest.mark.parametrize("data", [PNG, PNG + BIG], ids=["one request", "parts"])
+async def test_a_signed_url_has_type_and_name_of_the_file(store: FileStore, data: bytes) -> None:
+    await store.put(
+        "uploads/a", chunks_of(data), max_bytes=NO_LIMIT, file_name=lambda kind: f"grüße.{kind[-3:]}"
+    )
+    await store.put("uploads/page", chunks_of(b"<html></html>"), max_bytes=NO_LIMIT)
+    url, page = [await store.signed_url(name, expires_s=60) for name in ("uploads/a", "uploads/page")]
+    if url is None or page is None:
+        return
+    async with aiohttp.ClientSession() as session, session.get(url) as one, session.get(page) as other:
+        assert one.content_type == "image/png"
+        assert one.headers["content-disposition"] == "attachment; filename*=UTF-8''gr%C3%BC%C3%9Fe.png"
+        assert (other.content_type, other.headers["content-disposition"]) == ("text/plain", "attachment")
+
+
 @pytest.mark.parametrize("data", [b"x", BIG[:1_000_000], BIG], ids=["one request", "one part", "parts"])
 async def test_an_unavailable_store_is_reported(store_url: str, data: bytes) -> None:
     store = open_store(store_url)

@@ -1,5 +1,7 @@
 """The content type of a file from its first bytes: a name or a declared type can be wrong on purpose."""
 
+from urllib.parse import quote
+
 import filetype
 
 OCTET_STREAM = "application/octet-stream"
@@ -23,6 +25,11 @@ def content_type_of(head: bytes) -> str:
         found = _COMMON_NAMES.get(found, found)
         return OCTET_STREAM if found in _DOWNLOAD_ONLY else found
     return _text_type(head[:HEAD_BYTES])
+
+
+def attachment(name: str) -> str:
+    """A Content-Disposition with which browsers save the file and never show it."""
+    return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def _text_type(head: bytes) -> str:

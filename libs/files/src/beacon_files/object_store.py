@@ -16,12 +16,12 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, LocalStore, ObjectStore, S3Store, from_url
 
-from beacon_files.content_type import HEAD_BYTES, content_type_of
+from beacon_files.content_type import HEAD_BYTES, attachment, content_type_of
 from beacon_files.errors import FileTooLargeError, FileUnavailableError, ObjectNotFoundError
 from beacon_files.store import ObjectInfo, StoredObject
 
 if TYPE_CHECKING:
-    from obstore import GetOptions
+    from obstore import Attributes, GetOptions
     from obstore.store import ClientConfig
 
 PIECE_BYTES = 262_144  # given to the driver at once; a part of a local file
@@ -84,25 +84,35 @@ class ObjectFileStore:
                 raise FileUnavailableError(_first_line(error)) from error
         return self._opened
 
-    async def put(self, name: str, chunks: AsyncIterable[bytes], *, max_bytes: int) -> StoredObject:
+    async def put(
+        self,
+        name: str,
+        chunks: AsyncIterable[bytes],
+        *,
+        max_bytes: int,
+        file_name: Callable[[str], str] | None = None,
+    ) -> StoredObject:
         """Two parts in memory at most; an error, also of `chunks`, leaves nothing behind."""
         measured = _Measured(chunks, max_bytes)
         with _store_errors():
             try:
-                await self._write(name, measured.pieces())
+                await self._write(name, measured.pieces(), file_name)
             except OSError as error:
                 if error is measured.error:
                     raise
                 raise FileUnavailableError(_first_line(error)) from error  # the driver's writer raises these
         return measured.result()
 
-    async def _write(self, name: str, pieces: AsyncIterator[bytes]) -> None:
+    async def _write(
+        self, name: str, pieces: AsyncIterator[bytes], file_name: Callable[[str], str] | None
+    ) -> None:
         first = await anext(pieces, b"")
+        attributes = _attributes(first, file_name) if self._folder is None else None
         if len(first) < PIECE_BYTES:
-            await obstore.put_async(self._store, name, first, use_multipart=False)
+            await obstore.put_async(self._store, name, first, attributes=attributes, use_multipart=False)
             return
         async with obstore.open_writer_async(
-            self._store, name, buffer_size=self._part_bytes, max_concurrency=1
+            self._store, name, attributes=attributes, buffer_size=self._part_bytes, max_concurrency=1
         ) as writer:
             await writer.write(first)
             async for piece in pieces:
@@ -143,6 +153,13 @@ class ObjectFileStore:
             if not isinstance(self._store, S3Store | GCSStore | AzureStore):
                 return None
             return await obstore.sign_async(self._store, "GET", name, timedelta(seconds=expires_s))
+
+
+def _attributes(first: bytes, file_name: Callable[[str], str] | None) -> "Attributes":
+    """Served by the store with the object, as Beacon's own API serves it."""
+    kind = content_type_of(first)
+    disposition = "attachment" if file_name is None else attachment(file_name(kind))
+    return {"Content-Type": kind, "Content-Disposition": disposition}
 
 
 def _remove_staged(folder: Path, before_unix: float) -> int:

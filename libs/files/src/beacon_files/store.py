@@ -1,6 +1,6 @@
 """The interface of a file store."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -27,8 +27,18 @@ class ObjectInfo:
 class FileStore(Protocol):
     """Objects are written whole or not at all, and never changed afterwards. Raises `FileStoreError`."""
 
-    async def put(self, name: str, chunks: AsyncIterable[bytes], *, max_bytes: int) -> StoredObject:
-        """Store the chunks in bounded memory; an existing object of that name is replaced."""
+    async def put(
+        self,
+        name: str,
+        chunks: AsyncIterable[bytes],
+        *,
+        max_bytes: int,
+        file_name: Callable[[str], str] | None = None,
+    ) -> StoredObject:
+        """Store the chunks in bounded memory; an existing object of that name is replaced.
+
+        `file_name`: from the content type, the name that browsers save it by, at an address of the store.
+        """
         ...
 
     def get(self, name: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:

@@ -76,9 +76,9 @@ class FlakyStore:
         if self.broken and self._random.random() < 0.1:
             raise FileUnavailableError("broken")
 
-    async def put(self, name: str, chunks: Any, *, max_bytes: int) -> StoredObject:
+    async def put(self, name: str, chunks: Any, *, max_bytes: int, file_name: Any = None) -> StoredObject:
         self._fail()
-        stored = await self._store.put(name, chunks, max_bytes=max_bytes)
+        stored = await self._store.put(name, chunks, max_bytes=max_bytes, file_name=file_name)
         self._fail()
         return stored
 

@@ -38,8 +38,12 @@ class OutputFiles:
         file = FileId(new_uuid())
         location = output_object_name(file)
         self._objects.append(location)
+
+        def file_name(content_type: str) -> str:
+            return _display_name(name) or f"output{_extension(content_type)}"
+
         try:
-            stored = await self._store.put(location, chunks, max_bytes=self._max_bytes)
+            stored = await self._store.put(location, chunks, max_bytes=self._max_bytes, file_name=file_name)
         except FileTooLargeError as error:
             raise output_too_large(self._max_bytes) from error
         except FileStoreError as error:
@@ -48,7 +52,7 @@ class OutputFiles:
         saved = OutputFile(
             id=encode_id(FILE, file),
             object=location,
-            name=_display_name(name) or f"output{_extension(stored.content_type)}",
+            name=file_name(stored.content_type),
             content_type=stored.content_type,
             bytes=stored.size,
             sha256=stored.sha256,

@@ -95,18 +95,21 @@ class FileService:
         """Store the bytes, then record the file. Bytes without a record are removed by `FileCleanup`."""
         config = self._live.current
         storage_bytes = config.tiers[config.known_tier(principal.tier)].storage_bytes
-        user, file = principal.user, FileId(new_uuid())
+        user, file, shown = principal.user, FileId(new_uuid()), display_name(name)
         arrival = _Arrival(self._arriving, user, storage_bytes, await self._records.used_bytes(user))
         try:
             with _store_errors():
                 stored = await self._store.put(
-                    object_name(user, file), arrival.passed(chunks), max_bytes=config.files.max_bytes
+                    object_name(user, file),
+                    arrival.passed(chunks),
+                    max_bytes=config.files.max_bytes,
+                    file_name=lambda _: shown,
                 )
         except FileTooLargeError as error:
             raise UploadTooLargeError(config.files.max_bytes) from error
         finally:
             arrival.end()
-        done = Upload(file, user, display_name(name), stored.content_type, stored.size, stored.sha256)
+        done = Upload(file, user, shown, stored.content_type, stored.size, stored.sha256)
         try:
             return await self._records.add(
                 done, expires_in_s=config.files.upload_retention_s, storage_bytes=storage_bytes

@@ -1,7 +1,7 @@
 """Files: upload, list, download, signed addresses, deletion."""
 
 from typing import Annotated, Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from beacon_contracts.accounts import Scope
 from beacon_contracts.files import FilePage, FileUrl, FileView, content_path
 from beacon_contracts.ids import FILE, FileId, decode_id, decode_job_id, encode_id, encode_job_id
+from beacon_files import attachment
 from beacon_http.replies import view_response
 from beacon_runner.application.files import FileService, joined
 from beacon_runner.application.jobs import JobService
@@ -217,7 +218,7 @@ async def _content(files: FileService, record: FileRecord, request: Request, *, 
         "cache-control": "private, max-age=31536000, immutable",
         "content-length": str(end - start),
         # A browser saves the file and never runs it, whatever its bytes are.
-        "content-disposition": f"attachment; filename*=UTF-8''{quote(record.name, safe='')}",
+        "content-disposition": attachment(record.name),
         "content-security-policy": "default-src 'none'; sandbox",
         "x-content-type-options": "nosniff",
     }
