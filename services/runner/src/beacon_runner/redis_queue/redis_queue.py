@@ -26,15 +26,14 @@ class RedisQueue:
         self._redis = redis
         self._layout = layout
         self._scripts = QueueScripts(redis, layout)
+        self._dead = layout.dead
         self._lease_ms = round(lease_s * 1000)
 
     async def push(self, entries: Sequence[OutboxEntry]) -> int:
         changed = 0
         for chunk in _chunks(entries):
             lanes, values = self._layout.chosen_lanes, pack_args(map(_push_values, chunk))
-            changed += int(
-                await self._scripts.run(Operation.PUSH, lanes, values, more_keys=self._layout.dead)
-            )
+            changed += int(await self._scripts.run(Operation.PUSH, lanes, values, more_keys=self._dead))
         return changed
 
     async def claim(

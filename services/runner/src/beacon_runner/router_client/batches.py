@@ -63,8 +63,7 @@ class RouterBatches:
         self._max_bytes = max_bytes
         self._due: deque[BatchEntry] = deque()
         self._exchanges: set[_Exchange] = set()
-        self._scheduled = False
-        self._sending: _Exchange | None = None
+        self._sending = False
 
     async def ask(
         self, request_id: str, body: bytes | None, on_state: OnState = lambda _: None
@@ -72,23 +71,24 @@ class RouterBatches:
         """Send the request, or poll its inference when `body` is None."""
         answer: asyncio.Future[BatchAnswer | NoReply] = asyncio.get_running_loop().create_future()
         self._due.append(BatchEntry(request_id, body, answer, on_state))
-        self._schedule()
+        if not self._sending:
+            self._sending = True
+            self._tasks.spawn("send", self._send_due(), context=Context())
         return await answer
 
-    def _schedule(self) -> None:
-        if self._due and not self._scheduled and self._sending is None:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._send_due, context=Context())
-
-    def _send_due(self) -> None:
-        self._scheduled = False
-        if len(self._exchanges) >= MAX_EXCHANGES:
-            self._close_smallest()
-        entries = self._next_batch()
-        if entries:
-            exchange = self._sending = _Exchange(entries)
-            self._exchanges.add(exchange)
-            exchange.task = self._tasks.spawn("exchange", self._run(exchange))
+    async def _send_due(self) -> None:
+        """One batch after another until nothing is due, each when the router has accepted the one before."""
+        try:
+            while self._due:
+                if len(self._exchanges) >= MAX_EXCHANGES:
+                    self._close_smallest()
+                if entries := self._next_batch():
+                    exchange = _Exchange(entries)
+                    self._exchanges.add(exchange)
+                    exchange.task = self._tasks.spawn("exchange", self._run(exchange))
+                    await exchange.sent.wait()
+        finally:
+            self._sending = False
 
     def _next_batch(self) -> dict[str, BatchEntry]:
         """Up to the limits; an id that is in the batch already waits for the next one."""
@@ -113,7 +113,8 @@ class RouterBatches:
 
     def _close_smallest(self) -> None:
         """Their entries are due again, as polls: the router holds them."""
-        accepted = sorted((one for one in self._exchanges if one.accepted), key=lambda one: len(one.waiting))
+        accepted = [one for one in self._exchanges if one.sent.is_set()]
+        accepted.sort(key=lambda one: len(one.waiting))
         for exchange in accepted[: MAX_EXCHANGES // 2]:
             for entry in exchange.take_waiting():
                 entry.body = None
@@ -122,6 +123,7 @@ class RouterBatches:
             exchange.task.cancel()
 
     async def _run(self, exchange: "_Exchange") -> None:
+        answer_to_rest = NoReply("the client is closing", sent=True)
         try:
             async with self._transport.open(
                 self._url, self._headers, exchange.body(), timeout_s=self._timeout_s
@@ -130,32 +132,24 @@ class RouterBatches:
                     body = await response.read()
                     self._refused(exchange, HttpAnswer(response.status, response.headers, body))
                     return
-                self._accepted(exchange)
+                # The router has read the whole batch: what it does not refuse it holds from now on.
+                for entry in exchange.waiting.values():
+                    if entry.body is not None:
+                        entry.on_state(None)
+                exchange.sent.set()
                 async for piece in response.content.iter_any():
                     exchange.add(piece)
-            exchange.end(NoReply("the response has no answer to this request", sent=True))
+            answer_to_rest = NoReply("the response has no answer to this request", sent=True)
         except RouterExchangeError as error:
-            exchange.end(NoReply(str(error), error.sent))
+            answer_to_rest = NoReply(str(error), error.sent)
         except Exception as error:
             log.exception("router_exchange_failed", url=self._url)
-            exchange.end(NoReply(repr(error), sent=True))
+            answer_to_rest = NoReply(repr(error), sent=True)
         finally:
-            exchange.end(NoReply("the client is closing", sent=True))
+            if exchange.waiting:
+                exchange.end(answer_to_rest)
             self._exchanges.discard(exchange)
-            self._sent(exchange)
-
-    def _accepted(self, exchange: "_Exchange") -> None:
-        """The router has read the whole batch: what it did not refuse it holds from now on."""
-        exchange.accepted = True
-        for entry in exchange.waiting.values():
-            if entry.body is not None:
-                entry.on_state(None)
-        self._sent(exchange)
-
-    def _sent(self, exchange: "_Exchange") -> None:
-        if self._sending is exchange:
-            self._sending = None
-            self._schedule()
+            exchange.sent.set()
 
     def _refused(self, exchange: "_Exchange", refusal: HttpAnswer) -> None:
         """Of several entries one may be the cause: each is sent again alone."""
@@ -170,10 +164,10 @@ class RouterBatches:
 
 @dataclass(eq=False)
 class _Exchange:
-    """One request and the lines of its response."""
+    """One request and the lines of its response. `sent`: the router has accepted it, or it has failed."""
 
     waiting: dict[str, BatchEntry]
-    accepted: bool = False
+    sent: asyncio.Event = field(default_factory=asyncio.Event)
     _line: list[bytes] = field(default_factory=list)
     task: asyncio.Task[None] = field(init=False)
 
