@@ -88,6 +88,12 @@ def _before_urgent_tiers(self: Situation) -> Candidate | None:
     return _first_jump(self)
 
 
+def _never_in_urgent_tiers(self: Situation) -> Candidate | None:
+    jump = _first_jump(self)
+    urgent = self.first is not None and self.view.urgent[self.first.queue.rank]
+    return None if urgent and jump != self.first else jump
+
+
 def _no_charge(self: FairShares, user: str, seconds: float) -> None:
     _started(self, user, 0.0 * seconds)
 
@@ -142,6 +148,7 @@ MUTANTS = (
     Mutant("5 a batch without a limit", _with(policy.affinity, _endless_batch)),
     Mutant("5 a lead without a limit", _setattr(Situation, "first_jump", _any_lead)),
     Mutant("5 jumps before urgent tiers", _setattr(Situation, "first_jump", _before_urgent_tiers)),
+    Mutant("5 no jumps inside urgent tiers", _setattr(Situation, "first_jump", _never_in_urgent_tiers)),
     Mutant("6 overtakes are not counted", _with(policy.order, _uncounted_overtakes)),
     Mutant("6 users are not charged", _setattr(FairShares, "started", _no_charge)),
     Mutant("6 charges are not corrected", _setattr(FairShares, "ended", _no_correction)),

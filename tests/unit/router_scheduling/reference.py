@@ -126,7 +126,7 @@ class Reference:
         may_jump = (
             counters.batch < self._policy.batch_limit
             and not self._leads(question, warm)
-            and (warm is question.firsts[min(question.firsts)] or not self._urgent(min(question.firsts)))
+            and not (self._urgent(min(question.firsts)) and self._of_lower_tier(question, warm))
         )
         if question.starving:
             ranks = [rank for rank in question.firsts if rank <= max(question.starving)]
@@ -138,6 +138,9 @@ class Reference:
         if warm is not None and may_jump:
             return (warm, Reason.ORDER, False) if warm is top else (warm, Reason.AFFINITY, True)
         return self._in_order(question, top, warm, now)
+
+    def _of_lower_tier(self, question: Question, warm: Waiting | None) -> bool:
+        return warm is not None and warm.request.rank > min(question.firsts)
 
     def _urgent(self, rank: int) -> bool:
         """The tier has more than the median weight."""

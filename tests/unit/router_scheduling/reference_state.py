@@ -51,7 +51,7 @@ class Waiting:
 class Running:
     request: Request
     backend: str
-    began: float
+    waited: bool
     ends: float
     loading: bool
     queue_region: str
@@ -195,7 +195,7 @@ class ReferenceState:
         run = Running(
             request=waiting.request,
             backend=start.backend,
-            began=now,
+            waited=needs_load or bool(others),
             ends=ready + run_s,
             loading=needs_load or bool(others),
             queue_region=waiting.region,
@@ -229,11 +229,11 @@ class ReferenceState:
             if room_s > machine.loads_s.of(run.request.model):
                 machine.room_waits.add(float(load_s >= room_s))
             machine.loads_s.add(run.request.model, load_s - room_s if load_s >= room_s else load_s)
-        if outcome is Outcome.COMPLETED and (run_s is not None or not run.loading):
-            took_s = now - run.began if run_s is None else run_s
+        if outcome is Outcome.COMPLETED and (run_s is not None or not run.waited):
+            took_s = now - run.started if run_s is None else run_s
             machine.runs_s.add(run.request.model, took_s, run.request.size)
-        if run_s is not None or not run.loading:
-            took_s = now - run.began if run_s is None else run_s
+        if run_s is not None or not run.waited:
+            took_s = now - run.started if run_s is None else run_s
         else:
             took_s = run.charged_s if outcome is Outcome.COMPLETED else 0.0
         key = self._share_key(run.queue_region, run.request)
@@ -251,7 +251,6 @@ class ReferenceState:
         for run in machine.runs.values():
             if run.loading and run.request.model == model and run not in held:
                 run.loading = False
-                run.began = now
                 run.ends = now + machine.runs_s.of_size(model, run.request.size)
 
     @staticmethod

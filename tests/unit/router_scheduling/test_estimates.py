@@ -401,6 +401,22 @@ def test_the_wait_for_room_is_no_part_of_the_load_time() -> None:
     assert backend.loads_s.of("b") == pytest.approx((2.0 + 3.0) / 2)
 
 
+def test_no_run_time_is_learned_from_a_run_that_waited_for_a_load_of_unknown_length() -> None:
+    """The second waits for the load of the first, whose end is known when the first has ended."""
+    backend_spec = BackendSpec("two-slots", "US", frozenset({"a", "b"}), slots=2)
+    scheduler = Scheduler(Topology((RegionSpec("US"),), (backend_spec,), MODELS))
+    (backend,) = scheduler._state.backends.values()
+    expected_s = backend.runs_s.of("a")
+    for name in ("first", "second"):
+        _submit(scheduler, name)
+
+    scheduler.finished(12.0, RequestId("first"), Outcome.COMPLETED)
+    scheduler.model_loaded(12.0, "two-slots", "a")
+    scheduler.finished(12.5, RequestId("second"), Outcome.COMPLETED)
+
+    assert backend.runs_s.of("a") == expected_s
+
+
 def test_a_backend_whose_loads_do_not_wait_for_room_is_learned() -> None:
     """One address in front of several GPUs: a load takes less than the other run was in its way."""
     backend_spec = BackendSpec("two-slots", "US", frozenset({"a", "b"}), slots=2)

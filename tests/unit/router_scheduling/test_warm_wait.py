@@ -1,5 +1,7 @@
 """When a free GPU loads another model, and when a request waits for a warm one."""
 
+from itertools import pairwise
+
 import pytest
 
 from beacon_router.scheduling import (
@@ -197,3 +199,27 @@ def test_the_model_with_the_least_demand_is_evicted() -> None:
         gpus.end(f"{number}")
 
     assert gpus.submit("c1", "c") == ["c1 on gpu-1"]  # which was used last, but for a single request
+
+
+def test_requests_of_an_urgent_tier_for_several_models_share_loads() -> None:
+    """As a matrix of two models submits them, in turns."""
+    gpus = Gpus(1)
+    for number in range(4):
+        for model in "ab":
+            gpus.submit(f"{model}{number}", model, ADMIN)
+    started = ["a0"]
+    while len(started) < 8:
+        gpus.now += RUN_S
+        started += [start.split()[0] for start in gpus.end(started[-1])]
+
+    changes = sum(one[0] != other[0] for one, other in pairwise(started))
+    assert changes == 1, started
+
+
+def test_no_lower_tier_jumps_before_an_urgent_one() -> None:
+    gpus = Gpus(1)
+    gpus.submit("a0", "a", ADMIN)
+    gpus.submit("a1", "a", FREE)
+    gpus.submit("b0", "b", ADMIN)
+
+    assert gpus.end("a0") == ["b0 on gpu-0"]

@@ -79,9 +79,9 @@ class Situation:
         warm = self.first_warm()
         if warm is None or warm == self.first:
             return warm
-        if self.first is not None and self.view.urgent[self.first.queue.rank]:
+        rank, first = warm.queue.rank, self.first
+        if first is not None and first.queue.rank < rank and self.view.urgent[first.queue.rank]:
             return None
-        rank = warm.queue.rank
         lead_s = _lag(warm) - _lag(self.firsts[rank])
         return warm if lead_s <= self.view.policy.tiers[rank].starvation_bound_s else None
 
@@ -138,9 +138,9 @@ def starvation(situation: Situation) -> Choice | None:
 
 def affinity(situation: Situation) -> Choice | None:
     """5. Affinity: a request whose model is loaded on a free backend starts before the first in order, at
-    most `batch_limit` times between two starts in order; not while a request of a tier with more than the
-    median weight waits, and not while the virtual time of its user is ahead of the first user's in the tier
-    by more than the tier's bound."""
+    most `batch_limit` times between two starts in order; not while a request of a higher tier with more than
+    the median weight waits, and not while the virtual time of its user is ahead of the first user's in the
+    tier by more than the tier's bound."""
     warm = situation.first_jump()
     if warm is None:
         return None

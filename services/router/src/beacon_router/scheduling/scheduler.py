@@ -95,8 +95,8 @@ class Scheduler:
     ) -> None:
         """A running request ended: its slot is free, and the measured seconds feed the moving averages.
 
-        Without a measurement, a completed run without a load took as long as the slot was busy. One with a
-        load of unknown length is charged to its user as expected.
+        Without a measurement, a completed run that waited for no load took as long as the slot was busy. One
+        with a load of unknown length is charged to its user as expected.
         """
         run = self._dispatcher.runs.get(request)
         if run is None:
@@ -104,8 +104,8 @@ class Scheduler:
         backend, model = run.backend, run.request.model
         if load_s is not None and run.needs_load:
             backend.learn_load(run, load_s)
-        if run_s is None and not run.loading:
-            run_s = now - run.began
+        if run_s is None and not run.waited_for_load:
+            run_s = now - run.started
         if run_s is not None and outcome is Outcome.COMPLETED:
             backend.runs_s.add(model, run_s, run.request.size)
         if run_s is None:

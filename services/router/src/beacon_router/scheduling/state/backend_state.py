@@ -25,7 +25,6 @@ class RunningRequest:
 
     __slots__ = (
         "backend",
-        "began",
         "charged_s",
         "ends",
         "limits",
@@ -36,6 +35,7 @@ class RunningRequest:
         "room_at",
         "started",
         "user",
+        "waited_for_load",
     )
 
     def __init__(
@@ -50,12 +50,12 @@ class RunningRequest:
         shared = backend.load_of(request.model)
         self.loading = self.needs_load or shared is not None
         """Its model is being loaded, for it or for an earlier run."""
+        self.waited_for_load = self.loading
+        """Its run began later than `started`."""
         self.room_at: float = started if shared is None else shared.room_at
         """When the backend had room for its model, as far as is known."""
         self.limits = backend.limits
         """Those of which it holds a token."""
-        self.began = started
-        """When the run without the load began."""
         self.charged_s = backend.runs_s.of_size(request.model, request.size)
         self.user: str
         """Who is charged; set when it is."""
@@ -72,9 +72,10 @@ class RunningRequest:
         """An independent copy for a forecast."""
         copy = RunningRequest.__new__(RunningRequest)
         copy.request, copy.backend, copy.limits = self.request, backend, limits
-        copy.started, copy.began, copy.ends = self.started, self.began, self.ends
+        copy.started, copy.ends = self.started, self.ends
         copy.room_at = self.room_at
         copy.needs_load, copy.loading = self.needs_load, self.loading
+        copy.waited_for_load = self.waited_for_load
         copy.charged_s, copy.queue, copy.user = self.charged_s, self.queue, self.user
         return copy
 
@@ -91,7 +92,6 @@ class RunningRequest:
     def loaded(self, now: float) -> None:
         """Its model is loaded: what remains is the run."""
         self.loading = False
-        self.began = now
         self.ends = now + self.backend.runs_s.of_size(self.request.model, self.request.size)
 
 
