@@ -11,7 +11,7 @@ from beacon_contracts.tiers import JobClass
 from beacon_runner.ports.router import OnState
 from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.wiring.loops import build_worker
-from beacon_runner.worker.executor import ExecutionRules, RouterExecutor
+from beacon_runner.worker.executor import RouterExecutor
 from benchmarks.harness.system import options, serve
 from benchmarks.runner.systems.instant import InstantRouter
 from benchmarks.runner.systems.shipped import (
@@ -73,7 +73,7 @@ class Fairness:
         await self._transport.start()
         self._filler = Filler(self._config, self._database, self._transport)
         claims = PostgresClaims(self._database)
-        executor = RouterExecutor(self._router, lambda: ExecutionRules(60))
+        executor = RouterExecutor(self._router, self._transport.live)
         self._services = build_worker(self._transport, claims, executor)
         for service in self._services:
             await service.start()

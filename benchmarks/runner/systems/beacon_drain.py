@@ -10,7 +10,7 @@ from beacon_runner.domain.execution.stage_result import ClaimedJob, StageReport
 from beacon_runner.domain.queue.messages import Message
 from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.wiring.loops import RelayStore, build_relay, build_worker
-from beacon_runner.worker.executor import ExecutionRules, Executor, RouterExecutor
+from beacon_runner.worker.executor import Executor, RouterExecutor
 from benchmarks.harness.system import Progress, options, run
 from benchmarks.runner.systems.instant import InstantRouter
 from benchmarks.runner.systems.shipped import Filler, new_users, open_database, open_transport, wide_config
@@ -77,7 +77,7 @@ class BeaconDrain:
         await self._database.close()
 
     def _executor(self) -> Executor:
-        return RouterExecutor(InstantRouter(self._body), lambda: ExecutionRules(60))
+        return RouterExecutor(InstantRouter(self._body), self._transport.live)
 
     def _body(self, _: str) -> None:
         self._progress.body()

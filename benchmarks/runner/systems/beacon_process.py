@@ -19,7 +19,7 @@ from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker
 from beacon_runner.wiring.resources import Resource
 from beacon_runner.wiring.roles import RELAY_POOL, WORKER_POOL
-from beacon_runner.worker.executor import ExecutionRules, RouterExecutor
+from beacon_runner.worker.executor import RouterExecutor
 from beacon_telemetry import configure_logging, new_registry
 from benchmarks.harness.pickup import arrived
 from benchmarks.runner.systems.instant import HangingRouter, InstantRouter
@@ -68,7 +68,7 @@ def _relay(settings: RunnerSettings, transport: Transport) -> list[Service]:
 def _worker(settings: RunnerSettings, transport: Transport, router: InferencePort) -> list[Service]:
     database = Database(settings.database_url, size=WORKER_POOL)
     claims = PostgresClaims(database)
-    executor = RouterExecutor(router, lambda: ExecutionRules(transport.config.runner.execution_timeout_s))
+    executor = RouterExecutor(router, transport.live)
     return [
         Resource("worker-database", open_it=database.open, close_it=database.close),
         *build_worker(transport, claims, executor),

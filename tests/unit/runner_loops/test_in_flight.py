@@ -8,11 +8,10 @@ from beacon_runner.worker.in_flight import InFlight
 
 def claim(in_flight: InFlight, demand: dict[str, int], limit: int, size: int = 1) -> dict[str, int]:
     """One claim as the queue does it: round-robin over the lanes that are not full."""
-    room = min(limit, in_flight.room)
-    full = in_flight.full_lanes()
+    room, full = in_flight.claimable()
     waiting = {lane: count for lane, count in demand.items() if count and lane not in full}
     taken = dict.fromkeys(waiting, 0)
-    for _ in range(room):
+    for _ in range(min(limit, room)):
         lane = min(waiting, key=lambda name: taken[name], default=None)
         if lane is None:
             break
@@ -77,6 +76,6 @@ def test_a_job_that_leaves_makes_room() -> None:
     in_flight = InFlight(max_jobs=1, on_room=[lambda: rooms.append("room")])
     job = JobId(new_uuid())
     in_flight.add(job, "lane", 5)
-    assert in_flight.room == 0
+    assert in_flight.claimable() == (0, ["lane"])
     in_flight.remove(job)
-    assert (rooms, in_flight.room, in_flight.bytes) == (["room"], 1, 0)
+    assert (rooms, in_flight.claimable(), in_flight.bytes) == (["room"], (1, []), 0)

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
+from beacon_config import LiveConfig
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
 from beacon_runner.domain.execution.plan import pending_executions, stage_plan
 from beacon_runner.ports.router import OnState, RouterBusy, RouterRefused, RouterUnreachable
-from beacon_runner.worker.executor import ExecutionRules, RouterExecutor
+from beacon_runner.worker.executor import RouterExecutor
 from beacon_runner.worker.run import NotAccepted, Outcome
 from tests.fixtures.waiting import PATIENCE_S
-from tests.unit.runner_loops.test_job_run import DONE, claimed
+from tests.unit.runner_domain.factories import shipped_config
+from tests.unit.runner_loops.test_job_run import DONE, MATRIX, claimed
 
 
 class ScriptedRouter:
@@ -45,11 +47,9 @@ def raising(error: Exception) -> ScriptedRouter:
     return ScriptedRouter(infer)
 
 
-async def outcome_of(
-    router: ScriptedRouter, served: Callable[..., bool] = lambda *_: True, **changes: Any
-) -> Outcome:
-    executor = RouterExecutor(router, lambda: ExecutionRules(60, served=served))
-    job = claimed(**changes)
+async def outcome_of(router: ScriptedRouter, model: str = "flux", **changes: Any) -> Outcome:
+    executor = RouterExecutor(router, LiveConfig(shipped_config()))
+    job = claimed(spec=MATRIX | {"targets": [[model, ["US"]]]}, **changes)
     first = pending_executions(stage_plan(job.spec, 0, {}), ())[0]
     async with asyncio.timeout(PATIENCE_S):
         return await executor.run(job, first, lambda _: None)
@@ -100,7 +100,7 @@ async def test_an_execution_of_a_removed_model_fails_and_is_not_sent() -> None:
     async def infer(_: InferenceRequest) -> InferenceView:
         raise AssertionError
 
-    failure = await outcome_of(ScriptedRouter(infer), served=lambda *_: False)
+    failure = await outcome_of(ScriptedRouter(infer), model="removed")
     assert isinstance(failure, Failure)
     assert (failure.code, failure.retryable) == ("model_removed", False)
 

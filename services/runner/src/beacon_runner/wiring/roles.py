@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry
 
-from beacon_config import Derived, LiveConfig
+from beacon_config import LiveConfig
 from beacon_files import open_store
 from beacon_lifecycle import Clock, Service, Supervisor, SystemClock
 from beacon_redis import RedisAddress
@@ -26,7 +26,7 @@ from beacon_runner.wiring.resources import Resource
 from beacon_runner.wiring.role import Role
 from beacon_runner.wiring.status_server import build_status_server
 from beacon_runner.wiring.webhooks import build_webhooks
-from beacon_runner.worker.executor import ExecutionRules, RouterExecutor
+from beacon_runner.worker.executor import RouterExecutor
 from beacon_telemetry import new_registry
 
 WORKER_POOL = 6
@@ -83,7 +83,7 @@ def _worker(settings: RunnerSettings, transport: Transport) -> list[Service]:
     database = Database(settings.database_url, size=WORKER_POOL, name="beacon-worker")
     router = _router_client(settings, transport)
     claims = PostgresClaims(database, public_url=settings.public_url)
-    executor = RouterExecutor(router, Derived(transport.live, ExecutionRules.of))
+    executor = RouterExecutor(router, transport.live)
     return [
         Resource("worker-database", open_it=database.open, close_it=database.close),
         Resource("worker-router-client", close_it=router.aclose),

@@ -1,18 +1,16 @@
 """Runs single executions through the router."""
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from functools import partial
-from typing import Protocol, Self
+from typing import Protocol
 
 import structlog
 
-from beacon_config import BeaconConfig
+from beacon_config import LiveConfig
 from beacon_contracts.capabilities import Capability
 from beacon_contracts.failures import Failure
 from beacon_contracts.ids import USER, encode_execution_id, encode_id, encode_job_id
-from beacon_contracts.inference import Failover, InferenceRequest, StepMeta
+from beacon_contracts.inference import InferenceRequest, StepMeta
 from beacon_runner.domain.configuration import is_served, model_removed
 from beacon_runner.domain.execution.plan import PendingExecution
 from beacon_runner.domain.execution.stage_result import ClaimedJob, PlannedExecution
@@ -30,26 +28,6 @@ UNKNOWN_TO_ROUTER = ("unknown_model", "unknown_region")  # the router's problem 
 UNKNOWN_RETRY_S = 2.0
 
 
-def _always(*_: object) -> bool:
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionRules:
-    """The configuration that executions depend on."""
-
-    timeout_s: float
-    chat_models: frozenset[str] = frozenset()
-    served: Callable[[str, str, Failover, AbstractSet[Capability]], bool] = _always
-    """Whether a backend is configured for a model and a region, with the capabilities."""
-
-    @classmethod
-    def of(cls, config: BeaconConfig) -> Self:
-        return cls(
-            config.runner.execution_timeout_s, frozenset(config.chat_models), partial(is_served, config)
-        )
-
-
 class Executor(Protocol):
     async def run(self, job: ClaimedJob, pending: PendingExecution, on_state: OnState) -> Outcome:
         """Until it has ended, or was not accepted; when cancelled, the run goes on at its router.
@@ -60,16 +38,16 @@ class Executor(Protocol):
 
 
 class RouterExecutor:
-    def __init__(self, router: InferencePort, rules: Callable[[], ExecutionRules]) -> None:
+    def __init__(self, router: InferencePort, live: LiveConfig) -> None:
         self._router = router
-        self._rules = rules
+        self._live = live
 
     async def run(self, job: ClaimedJob, pending: PendingExecution, on_state: OnState) -> Outcome:
-        rules, execution = self._rules(), pending.execution
-        needs = needs_of(execution, rules.chat_models)
-        if not rules.served(execution.model, execution.region, execution.failover, needs):
+        config, execution = self._live.current, pending.execution
+        needs = needs_of(execution, config.chat_models)
+        if not is_served(config, execution.model, execution.region, execution.failover, needs):
             return model_removed(execution.model, execution.region, execution.item)
-        request = request_of(job, pending, rules.timeout_s, needs)
+        request = request_of(job, pending, config.runner.execution_timeout_s, needs)
         try:
             return await self._router.infer(request, again=job.may_be_running, on_state=on_state)
         except RouterBusy as busy:

@@ -40,20 +40,20 @@ class InFlight:
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _bytes: int = 0
 
-    @property
-    def room(self) -> int:
-        """How many jobs a claim may take now. It is a part of what is free: all may be of one lane."""
-        free_jobs = self.max_jobs - len(self._jobs)
-        largest_jobs = int(min((self.max_bytes - self._bytes) / self.max_job_bytes, self.max_jobs))
-        return max(0, min(ceil(free_jobs / (2 * LANE_SHARE)), ceil(largest_jobs / 2)))
+    def claimable(self) -> tuple[int, list[str]]:
+        """How many jobs a claim may take now, and the lanes that may not occupy more.
 
-    def full_lanes(self) -> list[str]:
-        """The lanes that may not occupy more now."""
-        jobs = max(1, min(self.lane_jobs, (self.max_jobs - len(self._jobs)) // LANE_SHARE))
-        size = max(1, (self.max_bytes - self._bytes) / LANE_SHARE)
-        if len(self._jobs) < jobs and self._bytes < size:
-            return []
-        return [name for name, lane in self._lanes.items() if lane.jobs >= jobs or lane.bytes >= size]
+        The jobs are a part of what is free, because all of them may be of one lane.
+        """
+        free_jobs, free_bytes = self.max_jobs - len(self._jobs), self.max_bytes - self._bytes
+        largest_jobs = int(min(free_bytes / self.max_job_bytes, self.max_jobs))
+        jobs = max(0, min(ceil(free_jobs / (2 * LANE_SHARE)), ceil(largest_jobs / 2)))
+        lane_jobs = max(1, min(self.lane_jobs, free_jobs // LANE_SHARE))
+        lane_bytes = max(1, free_bytes / LANE_SHARE)
+        if len(self._jobs) < lane_jobs and self._bytes < lane_bytes:
+            return jobs, []
+        lanes = self._lanes.items()
+        return jobs, [name for name, use in lanes if use.jobs >= lane_jobs or use.bytes >= lane_bytes]
 
     def add(self, job: JobId, lane: str, size: int) -> None:
         self._jobs[job] = _Job(lane, size)

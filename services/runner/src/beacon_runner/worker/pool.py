@@ -74,10 +74,10 @@ class Pool:
         if self._free <= 0 or not given.heartbeat.alive:
             return RunResult(0)
         async with given.claiming:
-            limit = min(self._free, given.batch, given.in_flight.room)
+            room, full_lanes = given.in_flight.claimable()
+            limit = min(self._free, given.batch, room)
             if not limit:
                 return RunResult(0)
-            full_lanes = given.in_flight.full_lanes()
             self.may_have_work = False
             asked_at = given.clock.now()
             messages = await given.queue.claim(self.classes, limit, given.worker, full_lanes)
