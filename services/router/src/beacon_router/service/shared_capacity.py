@@ -33,7 +33,8 @@ class SharedCapacity:
         self._clock = clock
         self._ready = ready
         self._requeue = requeue
-        self._demand: dict[LimitName, int] = {}
+        self._demand: dict[LimitName, int] | None = None
+        """As the leases have it; None: they do not have it yet."""
         self._limiter = limiter
         self._limits_of = _limits_of(topology)
         self._leases = {name: self._lease(name, cap) for name, cap in topology.limits.items()}
@@ -77,7 +78,7 @@ class SharedCapacity:
                 self._leases[name], self._runs[name] = self._lease(name, cap), {}
                 self._tasks.spawn(f"begin {name}", self._begin(self._leases[name]))
             self._scheduler.set_capacity(name, self._leases[name].capacity)
-        self._demand = {}
+        self._demand = None
         self._valid_until = -inf
 
     # Events of runs
