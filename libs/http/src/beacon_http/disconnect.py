@@ -1,4 +1,4 @@
-"""Ends the work for a request whose client has disconnected."""
+"""What happens to a request whose client disconnects, after its body was read."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,9 +10,27 @@ from starlette.types import Scope
 from beacon_http.connections import CONNECTION, TrackedConnection
 
 
+async def wait_while_connected(scope: Scope, future: asyncio.Future[None]) -> None:
+    """Until the future is done, or ClientDisconnect. It is cancelled in the end."""
+    connection: TrackedConnection | None = scope.get(CONNECTION)
+    if connection is None or connection.lost:
+        future.cancel()
+        raise ClientDisconnect
+    connection.on_lost = future.cancel
+    try:
+        await future
+    except asyncio.CancelledError:
+        if connection.lost:
+            raise ClientDisconnect from None
+        raise
+    finally:
+        future.cancel()
+        connection.on_lost = None
+
+
 @asynccontextmanager
 async def ended_on_disconnect(scope: Scope) -> AsyncGenerator[None]:
-    """For a request whose body was read: the block is cancelled and ends with ClientDisconnect."""
+    """The block is cancelled and ends with ClientDisconnect."""
     connection: TrackedConnection | None = scope.get(CONNECTION)
     if connection is None or connection.lost:
         raise ClientDisconnect

@@ -1,13 +1,11 @@
 """The operations of `/inference`: submit, get, cancel."""
 
-import asyncio
-
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
 from beacon_contracts.inference import RemoteRun
-from beacon_http.connections import CONNECTION, TrackedConnection
+from beacon_http.disconnect import wait_while_connected
 from beacon_http.json_body import json_object
 from beacon_http.problems import HttpProblemError
 from beacon_http.replies import JSON
@@ -81,20 +79,7 @@ class InferenceHandler:
         The waiter is removed when the client disconnects; the inference continues.
         """
         if not inference.done and preference.wait_s != 0:
-            connection: TrackedConnection | None = scope.get(CONNECTION)
-            if connection is None or connection.lost:
-                raise ClientDisconnect
-            waiter = self._dispatch.waiter(inference, preference.wait_s)
-            connection.on_lost = waiter.cancel
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if connection.lost:
-                    raise ClientDisconnect from None
-                raise
-            finally:
-                waiter.cancel()
-                connection.on_lost = None
+            await wait_while_connected(scope, self._dispatch.waiter(inference, preference.wait_s))
         response = self._presenter.answer(inference).response()
         if preference.applied is not None:
             response.headers["preference-applied"] = preference.applied

@@ -125,7 +125,7 @@ def timing_document(inference: Inference, now: float) -> dict[str, float]:
     until = now if inference.ended_at is None else inference.ended_at
     total_s = max(0.0, until - inference.accepted_at)
     load_s = run_s = 0.0
-    if inference.on_gpu and inference.run is not None:
+    if inference.run is not None and inference.on_gpu:
         spent_s = max(0.0, now - inference.run.started_at)
         load_s, run_s = (spent_s, 0.0) if inference.run.cold else (0.0, spent_s)
     elif inference.run is None and inference.attempts:

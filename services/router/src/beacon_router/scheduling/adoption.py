@@ -78,7 +78,7 @@ def carry_runs(
         else:
             shares.started(run.user, run.charged_s / run.request.weight)
     for shares in (one for tiers in after.shares.values() for one in tiers):
-        shares.forget_if_idle()
+        shares.forget_idle()
     # Those that have been idle for longest stay first.
     idle = [
         backend.name for region in before.regions.values() for each in region.sets for backend in each.free

@@ -40,7 +40,7 @@ class FairShares:
         """Changes with the order."""
         self._running: Counter[str] = Counter()
         self._max_times = _SLACK
-        """With more entries, those of idle users are removed."""
+        """Of `times`: with more entries, those of idle users are removed."""
         self._heads: dict[str, _Heads] = {}
         """By user, the oldest request in each queue, sorted."""
         self._source: dict[str, _Heads] | None = None
@@ -106,10 +106,18 @@ class FairShares:
         for user, (_, _, _, oldest) in list(self.places.items()):
             self._move(user, oldest)
 
-    def forget_if_idle(self) -> None:
-        """When no user is active, all are equal."""
+    def forget_idle(self) -> None:
+        """When no user is active, all are equal. Else an idle user who is not past the floor would start at
+        the floor again: when there are many, they are removed."""
         if not self.waiting and not self._running:
             self.times.clear()
+        elif len(self.times) > self._max_times:
+            self.times = {
+                user: time
+                for user, time in self.times.items()
+                if time > self.floor or user in self.waiting or user in self._running
+            }
+            self._max_times = 2 * len(self.times) + _SLACK
 
     def resumed(self, user: str) -> None:
         """A run that was charged in an earlier topology goes on."""
@@ -156,15 +164,4 @@ class FairShares:
         counts[user] -= 1
         if not counts[user]:
             del counts[user]
-            self.forget_if_idle()
-            if len(self.times) > self._max_times:
-                self._forget_idle()
-
-    def _forget_idle(self) -> None:
-        """A user who is idle and not past the floor would start at the floor again."""
-        self.times = {
-            user: time
-            for user, time in self.times.items()
-            if time > self.floor or user in self.waiting or user in self._running
-        }
-        self._max_times = 2 * len(self.times) + _SLACK
+            self.forget_idle()
