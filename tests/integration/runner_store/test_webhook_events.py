@@ -213,6 +213,26 @@ async def test_a_disabled_endpoint_gets_nothing(harness: StoreHarness) -> None:
     assert (delivery.state, delivery.due_at) == ("failed", None)
 
 
+async def test_a_job_that_ends_while_its_endpoint_is_disabled_sends_nothing(harness: StoreHarness) -> None:
+    """The delivery is written before the endpoint is disabled, and committed after it."""
+    user = await add_user(harness)
+    webhook = await add_endpoint(harness, user)
+    job = await harness.submit(GENERATION, user=user)
+    store = PostgresWebhooks(harness.database)
+    change = EndpointChange(disabled=True, disabled_reason="test")
+    async with harness.database.transaction() as ending:
+        await ending.execute("UPDATE jobs SET state = 'cancelled', finished_at = now() WHERE id = $1", job)
+        disabled = asyncio.create_task(store.change(webhook, user, change))
+
+        async def waits_or_is_done() -> bool:
+            return disabled.done() or await waits_for_a_lock(harness)
+
+        await until(waits_or_is_done, "the change waits for the event")
+    assert (await disabled).disabled_at is not None
+    (delivery,) = await store.deliveries(webhook, None, 10)
+    assert (delivery.state, delivery.due_at) == ("failed", None)
+
+
 async def test_the_url_of_a_job_gets_its_events(harness: StoreHarness) -> None:
     user = await add_user(harness)
     own = await add_endpoint(harness, user, url=None)

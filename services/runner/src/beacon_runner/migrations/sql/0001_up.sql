@@ -585,8 +585,9 @@ FOR EACH ROW
 EXECUTE FUNCTION notify_config();
 
 -- The endpoints of a user that receive an event of one of the user's jobs. url: the job's own, for its own webhook.
+-- They are locked: who disables one waits for the commit, and ends the deliveries of the event.
 CREATE FUNCTION webhook_targets(owner uuid, event text, webhook json) RETURNS TABLE (endpoint_id uuid, url text)
-LANGUAGE sql STABLE
+LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     SELECT e.id, CASE WHEN e.url IS NULL THEN webhook ->> 'url' END
     FROM webhook_endpoints e
@@ -595,7 +596,8 @@ BEGIN ATOMIC
         AND CASE
             WHEN e.url IS NULL THEN coalesce((webhook -> 'events')::jsonb ? event, false)
             ELSE event = ANY (e.events)
-        END;
+        END
+    FOR SHARE OF e;
 END;
 
 -- Every transaction that ends a job adds the deliveries of that event, whichever statement ends it. The notification
