@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from beacon_config import load_config
+from beacon_config import load_config, parse_document
 from beacon_router.scheduler_config import policy_of, run_timeouts_of, topology_of
 from beacon_router.scheduling import LimitName
 
@@ -17,6 +17,19 @@ def test_the_shipped_configuration_can_be_scheduled_on() -> None:
     assert topology.limits[LimitName("group:modal")] == 10
     assert topology.limits[LimitName("model:image_gen")] == 1
     assert [tier.starvation_bound_s for tier in policy_of(config).tiers] == [30, 45, 60, 90, 120]
+
+
+def test_only_comfyui_has_its_runs_in_memory() -> None:
+    document = {
+        "backends": {
+            "comfy": {"dialect": "comfyui", "url": "http://a", "models": ["paint"]},
+            "rented": {"dialect": "async", "preset": "runpod", "url": "http://b", "models": ["sdxl"]},
+        },
+        "models": {"paint": {"workflow": {"graph": {"1": {"class_type": "A", "inputs": {}}}}}, "sdxl": {}},
+    }
+    backends = topology_of(parse_document(document, {})).backends
+
+    assert {backend.name: backend.durable_runs for backend in backends} == {"comfy": False, "rented": True}
 
 
 def test_replicas_share_the_slots_of_backends() -> None:

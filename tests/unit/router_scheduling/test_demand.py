@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from beacon_router.scheduling import (
     BackendSpec,
+    Health,
     LimitName,
     ModelSpec,
     RegionSpec,
@@ -49,6 +52,24 @@ def test_the_token_of_a_model_is_requested_while_all_slots_are_busy() -> None:
     submit(scheduler, "flux")
 
     assert wanted(scheduler)[EXCLUSIVE] == 1
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_backend_that_is_down_needs_tokens_only_to_continue_runs_that_die_with_it(durable: bool) -> None:
+    (gpu,) = TOPOLOGY.backends
+    scheduler = Scheduler(replace(TOPOLOGY, backends=(replace(gpu, durable_runs=durable),)))
+    for limit in TOPOLOGY.limits:
+        scheduler.set_capacity(limit, 0)
+    scheduler.set_health("us-1", Health.OPEN)
+    submit(scheduler, "flux", "llama", "llama")
+    assert wanted(scheduler) == {}
+
+    scheduler.submit(0.0, Request(RequestId("continued"), "flux", "US", rank=1, backend="us-1"))
+    for limit in (EXCLUSIVE, SLOTS, REGION):
+        assert wanted(scheduler) == ({} if durable else wanted(scheduler) | {limit: 1})
+        scheduler.set_capacity(limit, 1)
+
+    assert [start.id for start in scheduler.next(0.0)] == ([] if durable else ["continued"])
 
 
 def router_without_tokens() -> Scheduler:

@@ -3,7 +3,7 @@
 from math import inf
 
 from beacon_config import BeaconConfig
-from beacon_config.topology import BackendConfig
+from beacon_config.topology import BackendConfig, Dialect
 from beacon_router.scheduling import (
     BackendSpec,
     Fairness,
@@ -33,6 +33,7 @@ def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:
                 group=backend.group,
                 capabilities=backend.able,
                 drain=backend.drain,
+                durable_runs=backend.dialect is not Dialect.COMFYUI,  # it has them in memory
                 shared=replicas and backend.slots < _cap_of(config, backend),
             )
             for name, backend in config.backends.items()

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from beacon_router.scheduling.decisions import Health
-from beacon_router.scheduling.state.backend_state import RegionState
+from beacon_router.scheduling.state.backend_state import BackendState, RegionState
 from beacon_router.scheduling.state.limits import Limit
 from beacon_router.scheduling.state.queues import RequestQueues
-from beacon_router.scheduling.state.request_queue import RequestQueue
+from beacon_router.scheduling.state.request_queue import QueueKind, RequestQueue
 from beacon_router.scheduling.state.topology import LimitName
 
 
@@ -25,7 +25,10 @@ def _startable(limit: Limit, queues: RequestQueues) -> int:
     """Waiting requests that could start under the limit if it had tokens enough."""
     if limit.model is not None:
         # Also while all slots are busy: a request without its token is passed over when one becomes free.
-        alive = sum(backend.slots for backend in limit.backends if backend.health is not Health.OPEN)
+        alive = sum(
+            _to_continue(backend) if backend.health is Health.OPEN else backend.slots
+            for backend in limit.backends
+        )
         return min(max(0, alive - limit.used), queues.waiting_for(limit.model))
     slots = 0
     for backend in limit.backends:
@@ -35,10 +38,20 @@ def _startable(limit: Limit, queues: RequestQueues) -> int:
                 slots += max(0, backend.slots - len(backend.runs))
             else:
                 slots += max(0, tokens.held - len(backend.runs))
-        elif backend.spec.drain:  # for runs that are to be continued
-            slots += max(0, backend.spec.slots - len(backend.runs))
+        else:
+            slots += _to_continue(backend)
     sets = {backend.backend_set for backend in limit.backends}
     return min(slots, sum(_open(queue, each.region) for each in sets for queue in each.queues))
+
+
+def _to_continue(backend: BackendState) -> int:
+    """Runs in progress there that may take a slot although nothing new may start there."""
+    if not backend.continues:
+        return 0
+    waiting = (
+        queue for queue in backend.backend_set.bypass[QueueKind.ATTACH] if queue.backend == backend.name
+    )
+    return min(backend.spec.slots - len(backend.runs), sum(queue.size for queue in waiting))
 
 
 def _open(queue: RequestQueue, region: RegionState) -> int:

@@ -232,10 +232,11 @@ class BackendState:
 
     @property
     def continues(self) -> bool:
-        """A run that is in progress there may take a slot: also while it is drained."""
-        if not self.spec.drain:
-            return self.has_slot
-        return self.health is not Health.OPEN and len(self.runs) < self.spec.slots
+        """A run that is in progress there may take a slot: also while it is drained, and if it would be lost
+        with the backend, while that does not answer."""
+        if self.health is Health.OPEN:
+            return not self.spec.durable_runs and len(self.runs) < self.spec.slots
+        return len(self.runs) < self.spec.slots if self.spec.drain else self.has_slot
 
     def adopt(self, source: "BackendState") -> None:
         """Continue with what is known of the backend, except its runs."""

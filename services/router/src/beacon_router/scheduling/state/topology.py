@@ -48,7 +48,8 @@ class ModelSpec:
 class BackendSpec:
     """`shared`: other routers use its slots too, so that a run needs a token for one. `drain`: it starts
     nothing, but runs that are in progress there are continued. `leaving`: it was removed from the
-    configuration, and has a run that was not ended yet."""
+    configuration, and has a run that was not ended yet. `durable_runs`: those in progress there survive its
+    restart, so that they wait for it; others are continued at once, to find out whether they are lost."""
 
     name: str
     region: str
@@ -60,6 +61,7 @@ class BackendSpec:
     capabilities: frozenset[str] = frozenset()
     drain: bool = False
     leaving: bool = False
+    durable_runs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
