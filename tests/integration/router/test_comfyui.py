@@ -1,5 +1,6 @@
 """ComfyUI: inputs by node and field, uploads, several instances as one queue, an old version of it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from beacon_files import open_store
 from tests.fixtures.app_server import app_server
 from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import Router, router_config, start_router
+from tests.fixtures.waiting import until
 
 GRAPH = {
     "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "sdxl.safetensors"}},
@@ -120,7 +122,9 @@ async def begin(router: Router, request_id: str) -> None:
     assert answer.status_code == 202, answer.text
 
 
-def comfyui_that(*, chooses_ids: bool, loses_answer: bool) -> tuple[FastAPI, list[Any]]:
+def comfyui_that(
+    *, chooses_ids: bool = False, loses_answer: bool = False, answers: asyncio.Event | None = None
+) -> tuple[FastAPI, list[Any]]:
     """ComfyUI without a WebSocket: the run has ended at the first poll, with an image and a text."""
     app = FastAPI()
     prompts: list[Any] = []
@@ -129,6 +133,8 @@ def comfyui_that(*, chooses_ids: bool, loses_answer: bool) -> tuple[FastAPI, lis
     async def prompt(request: Request) -> Response:
         body = await request.json()
         prompts.append(body)
+        if answers is not None:
+            await answers.wait()
         if loses_answer:
             return Response(status_code=504)
         return JSONResponse({"prompt_id": "its-own" if chooses_ids else body["prompt_id"]})
@@ -208,6 +214,55 @@ async def test_a_run_whose_submission_was_not_answered_is_found_by_its_id() -> N
         view = await router.infer("r-1", model="sdxl", region="LOCAL", given={"prompt": "a cat"})
 
     assert view.state is InferenceState.COMPLETED
+    assert len(prompts) == 1
+
+
+async def test_a_run_is_continued_whose_router_died_while_it_was_submitted() -> None:
+    answers = asyncio.Event()
+    app, prompts = comfyui_that(answers=answers)
+    async with app_server(app) as url:
+        config = config_of([url], {"prompt": "6.text"})
+        async with start_router(config) as first:
+            await begin(first, "r-1")
+            await until(lambda: prompts, "it is submitted")
+            remote = (await first.look("r-1")).remote
+            first.process.kill()
+        answers.set()
+        assert remote is not None
+        async with start_router(config) as second:
+            view = await second.infer("r-1", model="sdxl", region="LOCAL", remote=remote.model_dump())
+
+    assert view.state is InferenceState.COMPLETED
+    assert len(prompts) == 1
+
+
+async def test_a_run_is_continued_while_its_instance_takes_no_others() -> None:
+    """Else the run of an instance that is gone would wait for it, although others could do the work."""
+    app, prompts = comfyui_that()
+
+    @app.get("/health")
+    async def health() -> Response:
+        return Response(status_code=503 if prompts else 200)
+
+    async with app_server(app) as url:
+        comfy = {"region": "LOCAL", "dialect": "comfyui", "url": url, "models": ["sdxl"]}
+        config = router_config(
+            {"comfy-1": comfy | {"health_url": f"{url}/health"}, "comfy-2": comfy},
+            models={"sdxl": workflow(GRAPH, {"prompt": "6.text"})},
+            health_every_s=0.05,
+        )
+        async with start_router(config) as router:
+            first = await router.infer("r-1", model="sdxl", region="LOCAL")
+            assert first.remote is not None
+
+            async def down() -> bool:
+                one, _ = (await router.queues())["regions"]["LOCAL"]["backends"]
+                return bool(one["breaker"]["health_check"] == "down")
+
+            await until(down, "the instance takes no work")
+            again = await router.infer("r-2", model="sdxl", region="LOCAL", remote=first.remote.model_dump())
+
+    assert (again.state, again.remote) == (InferenceState.COMPLETED, first.remote)
     assert len(prompts) == 1
 
 

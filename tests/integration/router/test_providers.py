@@ -9,12 +9,14 @@ from typing import Any
 
 import orjson
 import pytest
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse
 from yarl import URL
 
 from beacon_config.mappings import POLLING_PRESETS, PollingMapping
 from beacon_config.topology import BackendConfig
 from beacon_contracts.files import InputFile
-from beacon_contracts.inference import RunProgress
+from beacon_contracts.inference import RunProgress, StepMeta
 from beacon_files import open_store
 from beacon_lifecycle import Clock, SystemClock
 from beacon_router.backends import BackendClient, BackendError, BackendResult
@@ -24,6 +26,7 @@ from beacon_router.backends.output_urls import OutputUrls
 from beacon_router.backends.registry import headers_of
 from beacon_router.backends.remote_backend import CallTimeouts, RemoteBackend
 from beacon_router.backends.wire import AccessCheck, BackendWire, FileRules
+from tests.fixtures.app_server import app_server
 from tests.fixtures.waiting import patience, until
 from tests.integration.router.backend_calls import NO_FILES, open_client, spec_of
 from tests.integration.router.backend_calls import backend_at as single_call_at
@@ -304,6 +307,65 @@ async def test_polls_wait_longer_each_time_and_as_long_as_the_provider_asks(clie
         await backend_at(server.url, client, clock=clock).run(CALL, observer=Observed())
 
     assert clock.pauses == [0.2, 0.28, 0.392, 30.0, 0.768]
+
+
+KEYED = MAPPING.model_copy(update={"idempotency_header": "Idempotency-Key"})
+
+
+@asynccontextmanager
+async def provider_with_keys(*statuses: int) -> AsyncIterator[tuple[str, list[str]]]:
+    """Its address, and the keys of the submissions: each is answered with the next status."""
+    app = FastAPI()
+    keys: list[str] = []
+    left = list(statuses)
+
+    @app.post("/x")
+    async def submit(request: Request) -> JSONResponse:
+        keys.append(request.headers["idempotency-key"])
+        return JSONResponse({"id": "1"}, status_code=left.pop(0) if left else 200)
+
+    @app.get("/status/1")
+    async def status() -> Any:
+        return {"status": "completed"}
+
+    @app.get("/result/1")
+    async def result() -> Any:
+        return {"output": "yes"}
+
+    async with app_server(app) as url:
+        yield url, keys
+
+
+async def test_an_unanswered_submission_is_repeated_with_its_key(client: BackendClient) -> None:
+    clock = ImpatientClock()
+    async with provider_with_keys(504, 502) as (url, keys):
+        result = await backend_at(url, client, mapping=KEYED, clock=clock).run(CALL, observer=Observed())
+
+    assert result.output == b'{"output":"yes"}'
+    assert (len(keys), len(set(keys))) == (3, 1)
+    assert clock.pauses[:2] == [1.0, 4.0]
+
+
+async def test_a_submission_that_is_never_answered_fails_after_some_repetitions(
+    client: BackendClient,
+) -> None:
+    async with provider_with_keys(*[504] * 9) as (url, keys):
+        error = await failed(backend_at(url, client, mapping=KEYED, clock=ImpatientClock()))
+
+    assert (error.code, error.retryable) == ("submission_unanswered", False)
+    assert (len(keys), len(set(keys))) == (4, 1)
+
+
+async def test_each_attempt_has_a_key_of_its_own(client: BackendClient) -> None:
+    """Also those of an execution that its job retries: the provider would answer with the failed run."""
+    later = CALL._replace(meta=StepMeta(job_id="job", attempt=2))
+    async with provider_with_keys() as (url, keys):
+        backend = backend_at(url, client, mapping=KEYED)
+        for call, attempt in ((CALL, 1), (CALL, 1), (CALL, 2), (later, 1)):
+            await backend.run(call, attempt=attempt, observer=Observed())
+
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
 
 
 async def test_a_run_that_cannot_be_cancelled_is_reported(client: BackendClient) -> None:

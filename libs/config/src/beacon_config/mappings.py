@@ -122,7 +122,8 @@ class PollingMapping(ProgressMapping):
     idempotency_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")] | None = Field(
         default=None,
         description="The header in which the backend takes a key that makes a repeated submission harmless. "
-        "Without it, a submission whose answer was lost fails the inference and is not repeated",
+        "Without it, a submission whose answer was lost fails the inference and is not repeated; with it, it "
+        "is repeated three times",
     )
     id: Expression = Field(
         default="id",

@@ -43,6 +43,8 @@ MAX_UNREADABLE_POLLS = 3
 """How many answers in a row may be unreadable before the attempt fails."""
 MAX_UNKNOWN_POLLS = 3
 """A run that was submitted just now may be unknown for so many polls."""
+SUBMIT_AGAIN_AFTER_S = (1.0, 4.0, 15.0)
+"""Pauses before an unanswered submission is repeated, if that is harmless."""
 _NOT_SENT = frozenset({"backend_unreachable", "tls_failed", "dns_failed"})
 
 
@@ -92,7 +94,11 @@ class RemoteApi(Protocol):
         """Reports changes of a run between the polls, until cancelled."""
         ...
 
-    async def submit(self, call: BackendCall, attempt: int) -> str:
+    def new_id(self) -> str | None:
+        """The id of the next run; None: the provider chooses it."""
+        ...
+
+    async def submit(self, call: BackendCall, attempt: int, new_id: str | None) -> str:
         """The id of the new run."""
         ...
 
@@ -177,24 +183,33 @@ class RemoteBackend:
             raise
 
     async def _submitted(self, call: BackendCall, attempt: int, observer: RunObserver) -> str:
-        try:
-            async with asyncio.timeout(self._timeouts.submit_s):
-                run_id = await self._api.submit(call, attempt)
-        except TimeoutError as error:
-            failure = run_timeout(self._timeouts.submit_s)
-            raise self._submission_error(call, failure) from error
-        except BackendError as error:
-            raise self._submission_error(call, error) from error
-        observer.named(run_id)
+        """Without an answer, it is repeated if the provider takes that for the same run."""
+        new_id = self._api.new_id()
+        if new_id is not None:
+            observer.named(new_id)  # before the run exists, so that it is found after the router's death
+        pauses = iter(SUBMIT_AGAIN_AFTER_S if self._api.repeatable else ())
+        run_id: str | None = None
+        while run_id is None:
+            try:
+                run_id = await self._submit_once(call, attempt, new_id)
+            except BackendError as error:
+                if not is_ambiguous(error) or (self._scale_to_zero and means_no_instance(error)):
+                    raise
+                pause_s = next(pauses, None)
+                if pause_s is None:
+                    log.warning("submission_unanswered", request=call.id, reason=str(error))
+                    raise submission_unanswered(error.message) from error
+                await self._clock.sleep(pause_s)
+        if run_id != new_id:
+            observer.named(run_id)
         return run_id
 
-    def _submission_error(self, call: BackendCall, error: BackendError) -> BackendError:
-        if self._api.repeatable or not is_ambiguous(error):
-            return error
-        if self._scale_to_zero and means_no_instance(error):
-            return error
-        log.warning("submission_unanswered", request=call.id, reason=str(error))
-        return submission_unanswered(error.message)
+    async def _submit_once(self, call: BackendCall, attempt: int, new_id: str | None) -> str:
+        try:
+            async with asyncio.timeout(self._timeouts.submit_s):
+                return await self._api.submit(call, attempt, new_id)
+        except TimeoutError as error:
+            raise run_timeout(self._timeouts.submit_s) from error
 
     @asynccontextmanager
     async def _watched(

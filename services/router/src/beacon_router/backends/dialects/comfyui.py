@@ -52,9 +52,12 @@ class ComfyApi:
         self._wire = wire
         self.watch = ComfyEvents(url, headers, workflows, wire, clock).watch
 
-    async def submit(self, call: BackendCall, attempt: int) -> str:  # noqa: ARG002
+    def new_id(self) -> str:
+        return str(uuid4())
+
+    async def submit(self, call: BackendCall, attempt: int, new_id: str | None) -> str:  # noqa: ARG002
         graph = await self._graph(call)
-        chosen = str(uuid4())
+        chosen = new_id or self.new_id()
         body = {"prompt": graph, "client_id": chosen, "prompt_id": chosen}
         try:
             answer = json_object(await self._wire.send(self._post("prompt", body), error_text=_prompt_error))

@@ -69,14 +69,19 @@ class PollingApi:
         }
         self.repeatable = mapping.idempotency_header is not None
 
-    async def submit(self, call: BackendCall, attempt: int) -> str:
+    def new_id(self) -> None:
+        return None
+
+    async def submit(self, call: BackendCall, attempt: int, new_id: str | None) -> str:  # noqa: ARG002
         inputs = self._wire.inputs(_data_url_form if self._mapping.data_urls else plain_form)
         if call.files:
             call = await inputs.place(call)
         model = self._model_names.get(call.model, call.model)
         headers = {**self._headers, "content-type": "application/json"}
         if self._mapping.idempotency_header is not None:
-            headers[self._mapping.idempotency_header] = str(uuid5(NAMESPACE_URL, f"{call.id}#{attempt}"))
+            # An execution that is retried later has the same id, but a new attempt of its own.
+            attempts = (1 if call.meta is None else call.meta.attempt, attempt)
+            headers[self._mapping.idempotency_header] = str(uuid5(NAMESPACE_URL, f"{call.id}#{attempts}"))
         url = self._url
         if self._mapping.submit_path is not None:
             url = path_of(url, self._mapping.submit_path, call, model, safe="/:")
