@@ -12,7 +12,7 @@ PY := $(BIN)/python
 PACKAGES := $(sort $(wildcard libs/* services/*))
 SOURCES := $(addsuffix /src,$(PACKAGES)) tests $(wildcard benchmarks infra)
 STAMP := $(VENV)/.installed
-# In the order of the folders: those that take longest come first.
+# In the order of tests/conftest.py: files that take longest come first.
 PYTEST_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 ARGS ?=
 SECONDS ?= 600

@@ -5,6 +5,8 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from tests.fixtures.server_pair import ServerPair, server_pair
 from tests.fixtures.stack import RunningStack, running_stack
 
 RUN_INPUT = "beacon_servers"
+WAITING = {"acceptance", "browser"}  # folders of tests of the whole system
 
 # Examples have no time limit, because the machine may be busy.
 # Every run uses the same examples; --hypothesis-profile=explore draws new ones.
@@ -58,8 +61,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than processors, because tests wait: with two workers on two, a fifth was idle."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than processors: tests of the whole system compute for a third of their time."""
+    return (os.cpu_count() or 1) + 2
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under xdist, alternate files whose tests wait with files whose tests compute; those that wait begin."""
+    if not hasattr(config, "workerinput"):
+        return
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    waiting = [tests for file, tests in files.items() if not WAITING.isdisjoint(file.parts)]
+    computing = [tests for file, tests in files.items() if WAITING.isdisjoint(file.parts)]
+    pairs = zip_longest(waiting, computing, fillvalue=list[pytest.Item]())
+    items[:] = [item for pair in pairs for tests in pair for item in tests]
 
 
 @pytest.hookimpl(wrapper=True)
