@@ -80,8 +80,13 @@ def generation(model: str) -> dict[str, object]:
     return {"kind": "generation", "name": model, "model": model, "prompt": "A cat"}
 
 
+AXE = Axe()
+LOADED_AXE = Axe(axe_script="0")  # evaluated by `run` each time: the script is half a megabyte
+
+
 def check_access(page: Page) -> None:
-    found = Axe().run(page)
+    loaded = page.evaluate("() => 'axe' in window")
+    found = (LOADED_AXE if loaded else AXE).run(page)
     assert found.violations_count == 0, found.generate_report()
 
 
