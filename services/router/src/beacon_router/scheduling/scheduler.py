@@ -231,6 +231,16 @@ class Scheduler:
         """The wait of a new request of a user without other requests; None: nothing can run it."""
         return self._estimator.of_new(now, model, region, rank, needs)
 
+    def starts_at_once(self, model: str, region: str, needs: frozenset[str] = frozenset()) -> bool:
+        """A new request would have no wait: nothing waits for the backends of the region that can run it, and
+        a free one has its model loaded."""
+        sets = self._state.sets(region, model, needs)
+        return (
+            not any(backend_set.queues for backend_set in sets)
+            and not self._state.regions[region].blocked(model)
+            and any(model in backend.loaded for each in sets for backend in each.usable())
+        )
+
     def why(self, now: float, request: RequestId) -> Why | None:
         """What it waits for; None when it does not wait."""
         queued = self._queues.waiting.get(request)

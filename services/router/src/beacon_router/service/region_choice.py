@@ -19,11 +19,18 @@ class RegionChoice:
         serving = [each for each in backends if model in each.models and not each.leaving]
         serving = [each for each in serving if needs <= each.capabilities] or serving
         up = [backend for backend in serving if self._breakers.health(backend.name) is not Health.OPEN]
-        now = self._clock.now()
-
-        def wait_s(region: str) -> float:
-            eta = self._scheduler.eta_of_new(now, model, region, rank, needs)
-            return inf if eta is None else eta.p50_s
-
         regions = list(dict.fromkeys(backend.region for backend in up or serving))
-        return regions[0] if len(regions) == 1 else min(regions, key=wait_s)
+        if len(regions) == 1:
+            return regions[0]
+        waits: dict[str, float] = {}
+        for region in regions:
+            waits[region] = self._wait_s(model, region, rank, needs)
+            if waits[region] == 0.0:  # none is shorter, and each forecast costs more than the request itself
+                break
+        return min(waits, key=waits.__getitem__)
+
+    def _wait_s(self, model: str, region: str, rank: int, needs: frozenset[str]) -> float:
+        if self._scheduler.starts_at_once(model, region, needs):
+            return 0.0
+        eta = self._scheduler.eta_of_new(self._clock.now(), model, region, rank, needs)
+        return inf if eta is None else eta.p50_s
