@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 
 SCHEMA = Path(__file__).with_name("compose.schema.json")
-CONFIG = ":/etc/beacon/beacon.toml"
+CONFIG = "/etc/beacon/beacon.toml"
 VARIABLE = re.compile(r"(?<!\$)\$\{([A-Z_]+)(:[-?][^}]*)?\}")
 DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 SECRET = re.compile(r"PASSWORD|TOKEN|_KEY")
@@ -33,7 +33,7 @@ def compose_errors(document: dict[str, Any], root: Path) -> Iterator[str]:
         for file in service.get("env_file", []):
             if name not in SECRET_FILES.get(file["path"], ()):
                 yield f"{where}: must not have the secrets of {file['path']}"
-        if _is_beacons(service) and not any(CONFIG in mount for mount in service.get("volumes", [])):
+        if _is_beacons(service) and not any(CONFIG in str(mount) for mount in service.get("volumes", [])):
             yield f"{where}: beacon.toml is not mounted"
         if not _health_checked(service, root):
             yield f"{where}: neither it nor its Dockerfile has a health check"
@@ -71,8 +71,11 @@ def _dependency_errors(service: dict[str, Any], services: dict[str, dict[str, An
 
 def _volume_errors(service: dict[str, Any], volumes: dict[str, Any], root: Path) -> Iterator[str]:
     for mount in service.get("volumes", []):
-        source = DEFAULT.sub(r"\1", mount).split(":")[0]
-        if source.startswith(("./", "/")):
+        if isinstance(mount, str) and mount.startswith("$"):
+            yield f"mounts {mount} in the short form: a path without ./ would be taken for a volume"
+        given = mount["source"] if isinstance(mount, dict) else mount
+        source = DEFAULT.sub(r"\1", given).split(":")[0]
+        if isinstance(mount, dict) or source.startswith(("./", "/")):
             if not (root / source).exists():
                 yield f"mounts {source}, which does not exist"
         elif source not in volumes:

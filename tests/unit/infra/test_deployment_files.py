@@ -52,7 +52,7 @@ def test_a_configuration_and_backend_secrets_reach_compose(compose: dict[str, An
     services = compose["services"]
     own = {name for name, service in services.items() if "build" in service}
     mounts = {
-        name for name in own if any("BEACON_CONFIG_FILE" in mount for mount in services[name]["volumes"])
+        name for name in own if any("BEACON_CONFIG_FILE" in str(mount) for mount in services[name]["volumes"])
     }
     assert mounts == own
     secrets = {
@@ -74,6 +74,11 @@ def test_the_configuration_of_the_manifests_is_valid() -> None:
     ("path", "value", "complaint"),
     [
         (("services", "api", "helthcheck"), {}, "'helthcheck' was unexpected"),
+        (
+            ("services", "api", "volumes"),
+            ["${BEACON_CONFIG_FILE:-./config/beacon.toml}:/x"],
+            "taken for a volume",
+        ),
         (("services", "api", "depends_on"), ["postgress"], "depends on postgress, which does not exist"),
         (("services", "api", "build", "dockerfile"), "nowhere", "there is no nowhere"),
         (("services", "router", "build", "args", "SERVICE"), "ruter", "there is no services/ruter"),
