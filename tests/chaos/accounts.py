@@ -7,23 +7,31 @@ from functools import partial
 from hashlib import sha256
 from uuid import UUID
 
+import asyncpg
 import orjson
 
 from beacon_contracts.files import output_object_name
 from beacon_contracts.ids import (
     FILE,
+    USER,
     FileId,
     JobId,
+    UserId,
     decode_execution_id,
     decode_id,
     decode_job_id,
     encode_execution_id,
+    encode_id,
 )
+from beacon_runner.domain.files.files import object_name
+from beacon_runner.maintenance.file_cleanup import OWNER_OBJECT
 from tests.acceptance.router.ledger_checks import Call, most_at_once
 from tests.chaos.changes import Restriction
 from tests.chaos.load import Load
 from tests.chaos.system import CAP, System
 from tests.fixtures.waiting import until
+
+FILES = "SELECT id, user_id, job_id, size, sha256 FROM files"
 
 
 async def settle(system: System) -> None:
@@ -48,6 +56,8 @@ async def check(system: System, load: Load) -> None:
     await _runs_match_results(system, states)
     await _limits_were_kept(system)
     await _files_match_outputs(system)
+    await _files_are_stored(system, load)
+    await _storage_is_exact(system, load)
     _each_end_was_sent(system, load, states)
 
 
@@ -76,10 +86,39 @@ async def _files_match_outputs(system: System) -> None:
     assert outputs, "no job made a file"
     assert len(named) == len(outputs), "two outputs are one file"
     assert named == recorded, "the records of files differ from the outputs"
-    for file, _, checksum in recorded:
-        path = system.files / output_object_name(FileId(file))
-        data = await asyncio.to_thread(path.read_bytes)
-        assert sha256(data).hexdigest() == checksum, "an output has other bytes"
+
+
+async def _files_are_stored(system: System, load: Load) -> None:
+    """Each record has its bytes, each acknowledged upload a record; other bytes are removed after a day."""
+    records = {_object_of(row): row for row in await system.rows(FILES)}
+    uploads = {decode_id(FILE, file): checksum for file, checksum in load.uploads.items()}
+    recorded = {row["id"]: row["sha256"].hex() for row in records.values()}
+    assert uploads, "no job used an uploaded file"
+    assert uploads.items() <= recorded.items(), "an acknowledged upload has no record"
+    for name, row in records.items():
+        data = await asyncio.to_thread((system.files / name).read_bytes)
+        assert (len(data), sha256(data).digest()) == (row["size"], row["sha256"]), "a file has other bytes"
+
+    async def only_recorded() -> bool:
+        """Not at once: the aborted run of a cancelled job may still write."""
+        await system.remove_orphans()
+        found = await asyncio.to_thread(lambda: [path for path in system.files.rglob("*") if path.is_file()])
+        return {str(path.relative_to(system.files)) for path in found} == {*records, OWNER_OBJECT}
+
+    await until(only_recorded, "the file store has the recorded files and nothing else")
+
+
+async def _storage_is_exact(system: System, load: Load) -> None:
+    used: Counter[str] = Counter()
+    for row in await system.rows(FILES):
+        used[encode_id(USER, row["user_id"])] += row["size"]
+    for me in await load.profiles():
+        assert me["limits"]["storage_bytes"]["used"] == used[me["user_id"]], "the storage is miscounted"
+
+
+def _object_of(row: asyncpg.Record) -> str:
+    file = FileId(row["id"])
+    return output_object_name(file) if row["job_id"] else object_name(UserId(row["user_id"]), file)
 
 
 async def _states(system: System, load: Load) -> dict[UUID, str]:

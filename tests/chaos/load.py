@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +15,8 @@ from tests.fixtures.no_tls import NO_TLS
 USERS = 4
 PAUSE_S = 0.2
 CHANGED_MIND = "to be cancelled"
+WITH_FILE = "with a file"
+UPLOAD_BYTES = 300_000  # more than one piece
 UNDER_WAY = (httpx.TransportError,)
 
 
@@ -29,6 +32,8 @@ class Load:
     sent_at: dict[str, float] = field(default_factory=dict)
     """When each accepted job was sent for the first time."""
     keys: list[str] = field(default_factory=list)
+    uploads: dict[str, str] = field(default_factory=dict)
+    """The checksums of the uploads that were acknowledged, by file."""
 
     async def enroll(self) -> None:
         """Users of a tier without limits; each has a webhook for all ends of jobs."""
@@ -59,22 +64,34 @@ class Load:
     async def _submit(self, http: httpx.AsyncClient, key: str, body: dict[str, Any]) -> None:
         headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": uuid4().hex}
         sent_at = time.monotonic()
-        while True:
-            try:
-                answer = await http.post("/api/v1/jobs", json=body, headers=headers)
-            except UNDER_WAY:
-                await asyncio.sleep(PAUSE_S)  # the client's pause between tries, not a test's wait
-                continue
-            if answer.status_code == 503:
-                await asyncio.sleep(PAUSE_S)
-                continue
-            assert answer.status_code in (200, 202), answer.text
-            job_id = answer.json()["job_id"]
-            self.accepted.append(job_id)
-            self.sent_at[job_id] = sent_at
-            if body.get("name") == CHANGED_MIND:
-                await self._cancel(http, key, job_id)
-            return
+        if body.get("name") == WITH_FILE:
+            file = await self._upload(http, key, body["input"]["prompt"])
+            body = {**body, "input": {**body["input"], "image": {"file": file}}}
+        answer = await _answered(http, "/api/v1/jobs", headers, json=body)
+        assert answer.status_code in (200, 202), answer.text
+        job_id = answer.json()["job_id"]
+        self.accepted.append(job_id)
+        self.sent_at[job_id] = sent_at
+        if body.get("name") == CHANGED_MIND:
+            await self._cancel(http, key, job_id)
+
+    async def _upload(self, http: httpx.AsyncClient, key: str, seed: str) -> str:
+        """Repeated until it is acknowledged: earlier tries may have stored the file, too."""
+        data = random.Random(seed).randbytes(UPLOAD_BYTES)
+        headers = {"Authorization": f"Bearer {key}"}
+        answer = await _answered(http, "/api/v1/files", headers, content=data)
+        assert answer.status_code == 201, answer.text
+        file = str(answer.json()["id"])
+        self.uploads[file] = sha256(data).hexdigest()
+        return file
+
+    async def profiles(self) -> list[Any]:
+        """What the API says about each user."""
+        async with self._http() as http:
+            answers = [
+                await http.get("/api/v1/me", headers={"Authorization": f"Bearer {key}"}) for key in self.keys
+            ]
+        return [answer.raise_for_status().json() for answer in answers]
 
     async def _cancel(self, http: httpx.AsyncClient, key: str, job_id: str) -> None:
         """Sent once: only a response shows whether it was received."""
@@ -89,6 +106,21 @@ class Load:
 
     def _http(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, timeout=30, trust_env=False, verify=NO_TLS)
+
+
+async def _answered(
+    http: httpx.AsyncClient, path: str, headers: dict[str, str], **body: Any
+) -> httpx.Response:
+    """The response to a POST that is repeated while the API is unavailable."""
+    while True:
+        try:
+            answer = await http.post(path, headers=headers, **body)
+        except UNDER_WAY:
+            await asyncio.sleep(PAUSE_S)  # the client's pause between tries, not a test's wait
+            continue
+        if answer.status_code != 503:
+            return answer
+        await asyncio.sleep(PAUSE_S)
 
 
 def _job(rng: random.Random, number: int) -> dict[str, Any]:
@@ -111,6 +143,16 @@ def _job(rng: random.Random, number: int) -> dict[str, Any]:
                 "model": "flux",
                 "prompt": prompt,
                 "params": {"width": 64, "height": 64},
+            }
+        case 4:
+            given = {"prompt": f"{prompt} of {rng.random()}"}
+            params = {"width": 64, "height": 64}
+            return {
+                "kind": "generation",
+                "model": "flux",
+                "name": WITH_FILE,
+                "input": given,
+                "params": params,
             }
         case _:
             region = rng.choice(["US", "EU", "ASIA"])

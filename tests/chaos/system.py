@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +20,11 @@ from beacon_devstack.processes.process import ProcessSpec, ServiceProcess
 from beacon_devstack.servers.embedded_server import EmbeddedServer
 from beacon_devstack.settings import StackSettings
 from beacon_devstack.stack import Stack
-from beacon_lifecycle import SystemClock
+from beacon_files import open_store
+from beacon_lifecycle import ManualClock, SystemClock
+from beacon_runner.maintenance.file_cleanup import ORPHAN_AGE, FileCleanup
+from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.files import PostgresFiles
 from tests.fixtures.gpusim import read_ledger_file
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK, changed_config
@@ -168,6 +173,17 @@ class System:
             return list(await connection.fetch(query, *values))
         finally:
             await connection.close()
+
+    async def remove_orphans(self) -> None:
+        """As the relay does a day later."""
+        database = Database(self._stack.servers.database_url, size=1)
+        await database.open()
+        try:
+            later = ManualClock(datetime.now(UTC) + 2 * ORPHAN_AGE)
+            store = open_store(str(self.files))
+            await FileCleanup(PostgresFiles(database), store, later, orphans_every_s=-1).run_once()
+        finally:
+            await database.close()
 
     def gpu_calls(self) -> list[dict[str, Any]]:
         return read_ledger_file(self._ledger)
