@@ -468,3 +468,25 @@ def test_a_load_is_expected_to_continue_for_as_long_as_it_has_lasted() -> None:
 
     ahead_s, expected_s = 2.0 + 8 * 10.0 / 2 - 8.0, 8 * 10.0 / 2
     assert ahead_s + 0.7 * expected_s <= _p50(scheduler, "lowest", now=8.0) <= ahead_s + 1.2 * expected_s
+
+
+def test_requests_beyond_the_free_slots_wait_for_the_load_and_a_run() -> None:
+    scheduler = _two_slots()
+    assert scheduler.snapshot(0.0).regions[0].forecasts["a"].free == 1
+    scheduler.finished(10.0, RequestId("first"), Outcome.COMPLETED)
+
+    forecasts = scheduler.snapshot(10.0).regions[0].forecasts
+    assert (forecasts["a"].free, forecasts["a"].then_s) == (2, 10.0)
+    assert (forecasts["b"].free, forecasts["b"].then_s) == (2, 2.0 + 10.0), "b is not loaded"
+
+
+def test_no_request_can_start_at_once_where_all_slots_or_tokens_are_used() -> None:
+    scheduler = _scheduler(gpus=2)
+    assert scheduler.snapshot(0.0).regions[0].forecasts["alone"].free == 1
+    _submit(scheduler, "first", "alone")
+
+    forecasts = scheduler.snapshot(0.0).regions[0].forecasts
+    assert (forecasts["alone"].free, forecasts["alone"].then_s) == (0, 0.0)
+    assert forecasts["a"].free == 1
+    _submit(scheduler, "second")
+    assert scheduler.snapshot(0.0).regions[0].forecasts["a"].free == 0

@@ -86,6 +86,12 @@ def test_what_the_runner_holds_counts_like_what_waits_at_the_router() -> None:
     assert estimate(queues(), QueueAhead(others=3)) == WaitEstimate(4, 16.0)
 
 
+@pytest.mark.parametrize(("ahead", "wait_s"), [(0, 0.0), (1, 0.0), (2, 3.0), (5, 9.0)])
+def test_as_many_as_there_are_free_slots_start_at_once(ahead: int, wait_s: float) -> None:
+    idle = ModelForecast(wait_s={"free": 0.0}, pace_s=2.0, free=2, then_s=3.0)
+    assert estimate(queues(forecast={"m": idle}), QueueAhead(own=ahead)) == WaitEstimate(ahead + 1, wait_s)
+
+
 def test_in_the_order_of_arrival_all_are_ahead() -> None:
     found = estimate(queues({"": 7}))
     assert found is not None

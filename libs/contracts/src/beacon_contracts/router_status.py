@@ -53,11 +53,14 @@ class RunningInference(ResponseModel):
 class ModelForecast(ResponseModel):
     """What a new request of a model would wait in a region.
 
-    `wait_s`: by tier, of a user without waiting requests. `pace_s`: what each further request ahead adds.
+    `wait_s`: by tier, of a user without waiting requests. `free` requests can start at once, and the next one
+    waits `then_s`. `pace_s`: what each further request ahead adds.
     """
 
     wait_s: dict[Tier, float]
     pace_s: float
+    free: int = 0
+    then_s: float = 0.0
 
 
 class ModelWork(ResponseModel):

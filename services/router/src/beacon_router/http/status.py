@@ -117,7 +117,10 @@ class StatusReader:
             },
             forecast={
                 model: ModelForecast(
-                    wait_s=dict(zip(self._tiers, forecast.waits_s, strict=False)), pace_s=forecast.pace_s
+                    wait_s=dict(zip(self._tiers, forecast.waits_s, strict=False)),
+                    pace_s=forecast.pace_s,
+                    free=forecast.free,
+                    then_s=forecast.then_s,
                 )
                 for model, forecast in region.forecasts.items()
             },

@@ -60,7 +60,11 @@ class Estimator:
         """What new requests wait, by tier, and the time between two starts; None when nothing can run."""
         waits = [self.of_new(now, model, region, rank) for rank in range(self.tiers)]
         known = tuple(eta.p50_s for eta in waits if eta is not None)
-        return ForecastSnapshot(known, self._pace_s(now, model, region)) if len(known) == self.tiers else None
+        if len(known) < self.tiers:
+            return None
+        pace_s = self._pace_s(now, model, region)
+        free, then_s = self._at_once(model, region) if max(known) == 0.0 else (0, 0.0)
+        return ForecastSnapshot(known, pace_s, free, then_s)
 
     def of_users(
         self, now: float, region: str, limit: int
@@ -127,6 +131,20 @@ class Estimator:
         if any(queue.model != model for queue in sets[0].domain.queues()):  # it is evicted between its runs
             run_s += usable[0].loads_s.of(model)
         return run_s / max(1, parallel)
+
+    def _at_once(self, model: str, region: str) -> tuple[int, float]:
+        """How many requests for the model can start now, and how long the next one waits for them."""
+        sets = self._state.sets(region, model)
+        usable = [backend for each in sets for backend in each.usable()]
+        limits = {limit for backend in usable for limit in backend.limits}
+        limits.update(sets[0].region.model_limits.get(model, ()))
+        slots = sum(backend.slots - len(backend.runs) for backend in usable)
+        free = min([slots, *(limit.held - limit.used for limit in limits)])
+        if free <= 0:
+            return 0, 0.0
+        warm = any(model in backend.loaded for backend in usable)
+        load_s = 0.0 if warm else usable[0].loads_s.of(model)
+        return free, load_s + usable[0].runs_s.of(model)
 
     def position(self, now: float, queued: QueuedRequest) -> int:
         """1 for the request that the policy would start next, of those that compete for the same backends."""

@@ -40,6 +40,10 @@ class ForecastSnapshot:
     """By rank, of a new request of a user without waiting ones."""
     pace_s: float
     """Between two starts."""
+    free: int
+    """How many can start at once,"""
+    then_s: float
+    """and how long the next one waits when so many have started."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,9 @@ class RouterForecast:
         ahead = self._ahead(name, target, here)
         if own is None:
             more = ahead - self._ahead(name, target, QueueAhead())
-            wait_s = forecast.wait_s.get(tier, 0.0) + forecast.pace_s * more
+            wait_s = forecast.wait_s.get(tier, 0.0)
+            if more >= forecast.free:
+                wait_s += forecast.then_s + forecast.pace_s * (more - forecast.free)
         else:
             wait_s = own.next_s + own.pace_s * here.own + forecast.pace_s * here.others
         return WaitEstimate(ahead + 1, round(wait_s, 2))
