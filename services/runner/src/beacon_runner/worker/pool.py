@@ -47,21 +47,21 @@ class ClaimDependencies:
 
 
 class Pool:
-    def __init__(self, name: str, config: PoolConfig, dependencies: ClaimDependencies) -> None:
+    def __init__(self, name: str, config: PoolConfig, shared: ClaimDependencies) -> None:
         self.name = name
         self.wakeup = WakeEvent()
         self._free = config.slots
         self.classes: Sequence[JobClass] = config.served
         self._strict = config.strict
         self.may_have_work = True  # something may be waiting that the last claim has not returned
-        self._dependencies = dependencies
-        dependencies.in_flight.on_room.append(self._claim_if_more_waits)
-        dependencies.metrics.slots_used.labels(name).set_function(lambda: config.slots - self._free)
+        self._shared = shared
+        shared.in_flight.on_room.append(self._claim_if_more_waits)
+        shared.metrics.slots_used.labels(name).set_function(lambda: config.slots - self._free)
 
     @property
     def is_ready(self) -> bool:
         """Whether it would claim immediately after a notification."""
-        return self._free > 0 and not self._dependencies.claiming.locked()
+        return self._free > 0 and not self._shared.claiming.locked()
 
     def notify(self) -> None:
         """Messages may be waiting for this pool."""
@@ -70,63 +70,63 @@ class Pool:
 
     async def run_once(self) -> RunResult:
         """Lease as many messages as there are free slots and room, claim their jobs and start them."""
-        given = self._dependencies
-        if self._free <= 0 or not given.heartbeat.alive:
+        shared = self._shared
+        if self._free <= 0 or not shared.heartbeat.alive:
             return RunResult(0)
-        async with given.claiming:
-            room, full_lanes = given.in_flight.claimable()
-            limit = min(self._free, given.batch, room)
+        async with shared.claiming:
+            room, full_lanes = shared.in_flight.claimable()
+            limit = min(self._free, shared.batch, room)
             if not limit:
                 return RunResult(0)
             self.may_have_work = False
-            asked_at = given.clock.now()
-            messages = await given.queue.claim(self.classes, limit, given.worker, full_lanes)
+            asked_at = shared.clock.now()
+            messages = await shared.queue.claim(self.classes, limit, shared.worker, full_lanes)
             more = len(messages) == limit
             if more or full_lanes:
                 self.may_have_work = True
             if not messages:
                 return RunResult(0)
-            if given.clock.now() - asked_at > given.lease_s / 2:
+            if shared.clock.now() - asked_at > shared.lease_s / 2:
                 # The process was stalled: the leases may have expired, and claiming would take the jobs from
                 # another worker.
                 log.warning("claim_too_late", count=len(messages))
-                await given.queue.nack(messages, given.worker)
+                await shared.queue.nack(messages, shared.worker)
                 return RunResult(0)
             await self._claim_and_start(messages)
             return RunResult(len(messages), more=more and self._free > 0)
 
     async def _claim_and_start(self, messages: Sequence[Message]) -> None:
-        given = self._dependencies
+        shared = self._shared
         self._free -= len(messages)
-        given.heartbeat.hold(messages)
+        shared.heartbeat.hold(messages)
         try:
-            jobs = await given.store.claim(messages, given.worker)
+            jobs = await shared.store.claim(messages, shared.worker)
         except BaseException:
-            given.heartbeat.drop(messages)
+            shared.heartbeat.drop(messages)
             self._free += len(messages)
-            await given.queue.nack(messages, given.worker)
+            await shared.queue.nack(messages, shared.worker)
             raise
         by_job = {message.job: message for message in messages}
-        now = given.clock.unix()
+        now = shared.clock.unix()
         for job_class, count in Counter(by_job[job.id].job_class for job in jobs).items():
-            given.metrics.jobs_claimed.labels(job_class).inc(count)
+            shared.metrics.jobs_claimed.labels(job_class).inc(count)
         for job in jobs:
-            run = build_run(by_job[job.id], job, now, max_deliveries=given.max_deliveries)
-            older = given.runner.begin(run, self._free_slot, keep_slot=self._strict)
+            run = build_run(by_job[job.id], job, now, max_deliveries=shared.max_deliveries)
+            older = shared.runner.begin(run, self._free_slot, keep_slot=self._strict)
             if older is not None and older.message.id != run.message.id:
-                given.heartbeat.drop([older.message])  # its lease expires
+                shared.heartbeat.drop([older.message])  # its lease expires
         if len(jobs) < len(messages):
             await self._drop_stale(messages, jobs)
 
     async def _drop_stale(self, messages: Sequence[Message], jobs: Sequence[ClaimedJob]) -> None:
         """Remove messages of an old generation and of jobs that have ended."""
-        given, claimed = self._dependencies, {job.id for job in jobs}
+        shared, claimed = self._shared, {job.id for job in jobs}
         stale = [message for message in messages if message.job not in claimed]
         self._free += len(stale)
-        given.heartbeat.drop(stale)
-        given.metrics.stale_claims.inc(len(stale))
+        shared.heartbeat.drop(stale)
+        shared.metrics.stale_claims.inc(len(stale))
         try:
-            await given.queue.ack(stale)
+            await shared.queue.ack(stale)
         except QueueUnavailableError as error:  # their leases expire, and the next claim drops them
             log.warning("stale_ack_failed", count=len(stale), error=str(error))
 
