@@ -51,6 +51,12 @@ class StackAdmin:
         answer = self._http.post("/api/v1/jobs", headers={"Authorization": f"Bearer {key}"}, json=body)
         return str(answer.raise_for_status().json()["job_id"])
 
+    def bulk(self, key: str, action: str, selector: dict[str, Any]) -> None:
+        """Start an operation on the jobs that match."""
+        body = {"action": action, "filter": selector}
+        answer = self._http.post("/api/v1/jobs/bulk", headers={"Authorization": f"Bearer {key}"}, json=body)
+        answer.raise_for_status()
+
     def control(self, method: str, path: str, body: Any = None, regions: tuple[str, ...] = REGIONS) -> None:
         """Send a control request to the simulated GPUs of the regions."""
         for region in regions:

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from playwright.sync_api import WebSocketRoute, expect
+from playwright.sync_api import Route, WebSocketRoute, expect
 from standardwebhooks.webhooks import Webhook
 
 from beacon_gpusim.core.media import MediaKind, media_of
@@ -375,6 +375,44 @@ def test_a_rotated_key_is_shown_once_and_replaces_the_old(
     expect(page.get_by_role("dialog").get_by_text("revoked")).to_be_visible()
     assert stack_admin.accepts_key(fresh)
     assert not stack_admin.accepts_key(key)
+
+
+def test_the_audit_log_shows_what_an_operation_was_about(
+    portal: PortalPage, stack_admin: StackAdmin, key: str, stack: RunningStack
+) -> None:
+    page = portal.page
+    stack_admin.bulk(key, "cancel", {"status": ["queued", "processing"], "kind": "matrix"})
+    portal.sign_in(stack.credentials.admin_key)
+    portal.open("/admin/audit")
+    row = page.get_by_role("row", name="Jobs bulk started").first
+    expect(row).to_contain_text("action: cancel")
+    expect(row).to_contain_text("filter: status queued, processing, kind matrix")
+
+
+def test_usage_has_a_chart_sums_and_a_table(portal: PortalPage, key: str, stack_admin: StackAdmin) -> None:
+    page = portal.page
+    portal.sign_in(key)
+    portal.open(f"/jobs/{stack_admin.submit(key, matrix(LLAMA, QWEN))}")
+    expect(portal.state()).to_have_text(re.compile("Completed"))
+    portal.open("/usage")
+    expect(page.get_by_role("row", name=LLAMA)).to_be_visible()
+    expect(page.get_by_role("list", name="GPU seconds per day").get_by_role("listitem")).to_have_count(1)
+    expect(portal.fact("Runs")).to_have_text("2")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download CSV").click()
+    assert saved.value.suggested_filename == "usage.csv"
+
+    held: list[Route] = []
+    page.route(re.compile("group_by=region"), lambda route: held.append(route))  # noqa: PLW0108 - playwright marks it
+    page.get_by_label("Group by").select_option("Region")
+    page.get_by_label("Group by").select_option("Tag")
+    expect(page.get_by_role("row", name="(none)")).to_be_visible()
+    with page.expect_response(re.compile("group_by=region")) as late:
+        held[0].continue_()
+    late.value.finished()
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    expect(page.get_by_role("row", name="(none)")).to_be_visible()
+    expect(page.get_by_role("row", name="US")).to_have_count(0)
 
 
 def test_a_class_is_paused_and_resumed(portal: PortalPage, stack: RunningStack) -> None:

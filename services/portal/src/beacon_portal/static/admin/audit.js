@@ -46,5 +46,7 @@ function entryRow({ at, actor, action, target, details }) {
 }
 
 function shown(value) {
-  return Array.isArray(value) ? value.join(", ") : String(value);
+  if (Array.isArray(value)) return value.map(shown).join(", ");
+  if (value === null || typeof value !== "object") return String(value);
+  return Object.entries(value).map(([name, one]) => `${name} ${shown(one)}`).join(", ");
 }

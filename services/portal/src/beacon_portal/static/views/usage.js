@@ -25,9 +25,14 @@ export function usageView({ api, session, signal }) {
   const rows = new KeyedRows(list.body, usageRow);
   const nothing = emptyNote("Nothing has run in this period.");
 
+  let loads = 0;
+
   async function load() {
+    loads += 1;
+    const current = loads;
     const start = dayStart(Date.now()) - (Number(period.value) - 1) * DAY_MS;
     const [days, groups] = await reportErrors(notice, () => Promise.all([fetchRows("day", start), fetchRows(group.value, start)]), "Usage");
+    if (current !== loads) return; // another choice was made meanwhile
     setAttr(nothing, "hidden", groups.length > 0);
     setAttr(list.node, "hidden", groups.length === 0);
     chart.show(perDay(days, start, Number(period.value)));
