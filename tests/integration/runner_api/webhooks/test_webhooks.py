@@ -239,6 +239,29 @@ async def test_a_slow_receiver_does_not_delay_others(
     assert await relay.send() == 3
 
 
+async def test_many_slow_receivers_do_not_delay_others(
+    api: ApiHarness, anna: Caller, relay: Relay, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have more deliveries than the relay may have requests."""
+    monkeypatch.setattr("beacon_runner.maintenance.webhook_delivery.CONCURRENCY", 2 * PER_ENDPOINT)
+    receiver.blocked.add("/slow")
+    for _ in range(2):
+        slow = await create(anna, receiver, "/slow")
+        for _ in range(PER_ENDPOINT + 1):
+            await anna.post(f"{WEBHOOKS}/{slow['id']}/test", status=202)
+    delivery = relay.delivery()
+    while (await delivery.run_once()).more:
+        pass
+    bert = await api.user("bert")
+    quick = await create(bert, receiver, "/quick")
+    await bert.post(f"{WEBHOOKS}/{quick['id']}/test", status=202)
+    assert (await delivery.run_once()).count == 1
+    receiver.release.set()
+    async with patience("the requests end"):
+        await delivery.idle()
+    assert [one.path for one in receiver.received].count("/quick") == 1
+
+
 async def test_a_stopped_relay_leaves_its_deliveries_to_others(
     anna: Caller, relay: Relay, receiver: WebhookReceiver
 ) -> None:

@@ -14,7 +14,7 @@ from beacon_runner.ports.webhooks import DeliveryQueue, WebhookPort
 
 log = structlog.get_logger(__name__)
 
-CONCURRENCY = 200  # requests of one process
+CONCURRENCY = 200  # requests of one process; half of them for endpoints without an open request
 PER_ENDPOINT = 8  # requests to one endpoint
 LEASE_S = 45.0  # longer than a request may take
 
@@ -37,15 +37,16 @@ class WebhookDelivery:
         metrics.in_flight.set_function(lambda: len(self._open))
 
     async def run_once(self) -> RunResult:
-        free = CONCURRENCY - len(self._open)
+        free, reserved = CONCURRENCY - len(self._open), CONCURRENCY // 2
         if free <= 0:
             return RunResult(0)  # the next end of a request wakes the loop
-        leased = await self._queue.lease(free, per_endpoint=PER_ENDPOINT, lease_s=LEASE_S)
+        limit, per_endpoint = (free - reserved, PER_ENDPOINT) if free > reserved else (free, 1)
+        leased = await self._queue.lease(limit, per_endpoint=per_endpoint, lease_s=LEASE_S)
         self._metrics.late.set(max((delivery.late_s for delivery in leased), default=0.0))
         for delivery in leased:
             self._open[delivery.id] = delivery
             self._tasks.spawn(str(delivery.id), self._deliver(delivery))
-        return RunResult(len(leased))
+        return RunResult.limited(len(leased), limit)
 
     async def idle(self) -> None:
         """All requests that were started have ended."""
