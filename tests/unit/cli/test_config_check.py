@@ -106,6 +106,12 @@ def test_a_key_is_explained(key: str, shown: str) -> None:
     assert shown in result.stdout
 
 
+def test_a_key_of_a_table_is_explained_alone() -> None:
+    """`url` could also be the name of a backend, whose whole table would be explained."""
+    result = runner.invoke(app, ["config", "explain", "backends.url", "--json"])
+    assert [one["key"] for one in json.loads(result.stdout)] == ["backends.<name>.url"]
+
+
 def test_an_unknown_key_is_named_with_similar_ones() -> None:
     result = runner.invoke(app, ["config", "explain", "router.attempt"])
     assert result.exit_code == 1

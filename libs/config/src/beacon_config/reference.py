@@ -54,16 +54,19 @@ def find(key: str) -> list[tuple[SectionReference, Key | None]]:
     """The section or keys that are meant: `router.attempts`, `backends.gpu.url`, `backends.url`, `url`."""
     parts = key.split(".")
     found: list[tuple[SectionReference, Key | None]] = []
+    tables: list[tuple[SectionReference, Key | None]] = []
     for section in sections():
         path = section.name.removesuffix("[]").split(".")
         short = [part for part in path if part != PLACEHOLDER]
-        if any(_matches(parts, pattern) for pattern in (path, short)):
+        if _matches(parts, short) or (path[-1] != PLACEHOLDER and _matches(parts, path)):
             found.append((section, None))
+        elif _matches(parts, path):
+            tables.append((section, None))
         for known in section.keys:
             patterns = ([*path, known.name], [*short, known.name], [known.name])
             if any(_matches(parts, pattern) for pattern in patterns):
                 found.append((section, known))
-    return found
+    return found or tables  # `backends.url` is the key, rather than a backend of that name
 
 
 def known_keys() -> list[str]:
