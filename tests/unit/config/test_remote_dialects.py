@@ -162,6 +162,15 @@ def test_the_inputs_of_a_workflow_have_a_schema(tmp_path: Path) -> None:
     assert not valid({"seed": "seven"})
 
 
+def test_a_field_that_the_workflow_does_not_have_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    (tmp_path / "flow.json").write_text(json.dumps(GRAPH))
+    more = '[models.m.workflow]\ngraph = "flow.json"\ninputs = { text = "6.text" }\n'
+    schema = load(tmp_path, "comfyui", more=more).models["m"].schema_of_inputs
+    (error,) = Draft202012Validator(schema).iter_errors({"prompt": "a cat"})
+
+    assert error.message == "'prompt' is not one of ['text', 'duration']"
+
+
 def test_a_given_schema_replaces_that_of_the_workflow(tmp_path: Path) -> None:
     (tmp_path / "flow.json").write_text(json.dumps(GRAPH), encoding="utf-8")
     more = '[models.m]\ninput_schema = { maxProperties = 1 }\n[models.m.workflow]\ngraph = "flow.json"\n'

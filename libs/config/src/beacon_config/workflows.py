@@ -61,8 +61,8 @@ class WorkflowConfig(Section):
         return {
             "type": "object",
             "properties": properties,
-            "patternProperties": {"^duration$": {}},  # a field of every job; it needs no place in a workflow
-            "additionalProperties": False,
+            # `duration` is a field of every job; it needs no place in a workflow.
+            "propertyNames": {"enum": [*properties, "duration"]},
         }
 
     def _property(self, node: str, field: str) -> dict[str, Any]:
