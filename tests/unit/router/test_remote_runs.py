@@ -3,10 +3,14 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+from structlog.testing import capture_logs
+
 from beacon_contracts.inference import InferenceState, RemoteRun, RunProgress
 from beacon_router.backends.errors import run_unknown
 from beacon_router.backends.types import BackendError
 from beacon_router.scheduling import BackendSpec, ModelSpec, RequestId
+from beacon_router.service.errors import UnknownInferenceError
 from beacon_router.service.inference import InferenceSpec
 from tests.unit.router.dispatch_harness import (
     RUN_S,
@@ -140,12 +144,19 @@ async def test_a_continued_run_is_not_refused_by_its_start_by() -> None:
 
 
 async def test_a_run_of_a_backend_that_is_gone_is_run_anew() -> None:
+    """Nothing can cancel the run that was started there: the log names it."""
+    gone = RemoteRun(backend="gone", run_id="run-1")
     async with remote_harness() as (harness, backend):
-        continued(harness, "a", RemoteRun(backend="gone", run_id="run-1"))
+        with capture_logs() as lines:
+            continued(harness, "a", gone)
+            with pytest.raises(UnknownInferenceError):
+                await harness.service.cancel_remote(gone)
         await harness.settle()
 
         assert harness.get("a").remote is None
         assert [held.observer.run_id for held in backend.open] == [None]
+    named = [(line["event"], line["backend"], line["run_id"]) for line in lines]
+    assert named == [("remote_run_not_cancelled", "gone", "run-1")] * 2
 
 
 async def test_a_run_that_its_provider_does_not_know_is_run_anew_without_a_charge() -> None:

@@ -23,6 +23,7 @@ from beacon_router.service.inference import Inference, InferenceSpec
 from beacon_router.service.inference_store import InferenceStore, StoreLimits
 from beacon_router.service.run_controller import RunController, RunRules
 from beacon_router.service.run_events import RunEvents
+from beacon_router.service.run_tasks import log_left_run
 from beacon_router.service.timers import Timer, Timers
 
 # Retry-After while the router stops: how long a restart usually takes.
@@ -147,6 +148,8 @@ class DispatchService:
             waiting_since=now,
             remote=remote,
         )
+        if spec.remote is not None and remote is None and known is None:
+            log_left_run(spec.remote)
         self.runs.enqueue(inference, now)
         return inference
 
@@ -198,6 +201,7 @@ class DispatchService:
         """Cancel a run at its provider, of which this router need not know. Raises BackendError."""
         backend = self._backends.get(remote.backend)
         if backend is None or backend.remote is None:
+            log_left_run(remote)
             raise UnknownInferenceError(
                 f"there is no backend {remote.backend} with runs that can be cancelled"
             )

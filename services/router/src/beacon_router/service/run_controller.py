@@ -31,7 +31,7 @@ from beacon_router.service.inference_store import InferenceStore
 from beacon_router.service.outcome import RunOutcome, classify
 from beacon_router.service.run_events import RunEvents
 from beacon_router.service.run_monitor import RunMonitor, forget_remote
-from beacon_router.service.run_tasks import RunTasks
+from beacon_router.service.run_tasks import RunTasks, log_left_run
 from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.service.timers import Timer, Timers
 
@@ -352,6 +352,7 @@ class RunController:
         remote, spec = inference.remote, inference.spec
         if remote is not None and not self._scheduler.serves(remote.backend, spec.model):
             forget_remote(inference)
+            log_left_run(remote)
         if inference.remote is None and not self._scheduler.can_serve(_request_of(inference)):
             self._end(inference, InferenceState.FAILED, model_removed(spec.model, spec.region))
             return False

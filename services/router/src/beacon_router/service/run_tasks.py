@@ -19,6 +19,13 @@ log = structlog.get_logger(__name__)
 CANCEL_AGAIN_AFTER_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
+def log_left_run(
+    remote: RemoteRun, reason: str = "no backend of that name serves the model any more"
+) -> None:
+    """The run may go on at its provider, although nobody waits for its result."""
+    log.warning("remote_run_not_cancelled", backend=remote.backend, run_id=remote.run_id, reason=reason)
+
+
 class RunTasks:
     """`ended` is called once per run with its result, unless the run is cancelled first."""
 
@@ -88,7 +95,7 @@ class RunTasks:
                 reason = error.message
             else:
                 return
-        log.warning("remote_run_not_cancelled", backend=remote.backend, run_id=remote.run_id, reason=reason)
+        log_left_run(remote, reason)
 
     async def _perform(self, run: Run) -> None:
         spec, backend = run.inference.spec, run.start.backend
