@@ -1,18 +1,25 @@
 """The sums of usage stay exact while records are rolled up."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
-from beacon_contracts.ids import KeyId, UserId, new_uuid
-from beacon_contracts.inference import Timing
+from beacon_contracts.accounts import DisabledJobs
+from beacon_contracts.ids import JobId, KeyId, UserId, new_uuid
+from beacon_contracts.inference import InferenceState, InferenceView, Timing
 from beacon_contracts.usage import UsageGroup
 from beacon_runner.domain.accounts.usage import InteractiveUsage, UsageSum, usage_query
+from beacon_runner.domain.execution.plan import execution_keys
 from beacon_runner.maintenance.usage_roll_up import UsageRollUpLoop
 from beacon_runner.metrics import LoopMetrics
+from beacon_runner.ports.cancels import CancelledRun
 from beacon_runner.postgres.accounts.usage import PostgresUsage
+from beacon_runner.postgres.accounts.user_jobs import stop_jobs
+from beacon_runner.postgres.jobs.schedule import PostgresSchedule
 from tests.fixtures.waiting import until
 from tests.integration.runner_store.harness import GENERATION, StoreHarness, judged
 from tests.integration.runner_store.harness import USER as HARNESS_USER
@@ -101,6 +108,47 @@ async def test_the_result_of_a_run_is_counted_with_it_once(harness: StoreHarness
     ((user, of, model, region, failed, tags, run_s),) = await used(harness)
     assert (user, of, model, region, failed, tags) == (HARNESS_USER, key, "flux", "US", False, ["a", "b"])
     assert run_s > 0
+
+
+async def stopped_by_cancel(harness: StoreHarness, job: JobId) -> None:
+    await harness.cancel(job)
+
+
+async def stopped_by_expiry_and_resumed(harness: StoreHarness, job: JobId) -> None:
+    await harness.database.execute("UPDATE jobs SET expires_at = now()")
+    await PostgresSchedule(harness.database).expire(10)
+    await harness.jobs.resume(job, HARNESS_USER)
+
+
+async def stopped_by_hold(harness: StoreHarness, _: JobId) -> None:
+    async with harness.database.transaction() as connection:
+        await stop_jobs(connection, HARNESS_USER, DisabledJobs.HOLD)
+
+
+@pytest.mark.parametrize("stop", [stopped_by_cancel, stopped_by_expiry_and_resumed, stopped_by_hold])
+async def test_a_run_that_a_router_has_stopped_is_counted(
+    harness: StoreHarness, stop: Callable[[StoreHarness, JobId], Coroutine[Any, Any, None]]
+) -> None:
+    """Whatever its job does since."""
+    job = await harness.submit()
+    claimed = await harness.start(await harness.claim())
+    await stop(harness, job)
+    (execution,) = execution_keys(claimed.spec)
+    timing = Timing(queued_s=1.0, load_s=2.0, run_s=3.0)
+    view = InferenceView(
+        request_id="x",
+        state=InferenceState.CANCELLED,
+        model="flux",
+        requested_region="US",
+        actual_region="EU",
+        backend="eu-1",
+        fence=claimed.fence,
+        timing=timing,
+    )
+    for _ in range(2):
+        await harness.cancels.settle(job, [CancelledRun(execution, view)])
+    ((user, _, model, region, _, _, run_s),) = await used(harness)
+    assert (user, model, region, run_s) == (HARNESS_USER, "flux", "EU", 3.0)
 
 
 async def test_a_failed_run_is_counted_without_its_seconds(harness: StoreHarness) -> None:

@@ -36,8 +36,15 @@ WITH settled AS (
 SELECT job_id FROM settled;
 
 -- name: record_runs
--- Where and for how long the executions of a cancelled job ran, also as usage; a start that was not recorded is added.
-WITH ran AS (
+-- Where and for how long the executions of a stopped job ran, unless it goes on; a start that was not recorded is added.
+-- Also as usage, whatever the job does since.
+WITH run AS (
+    SELECT *
+    FROM json_to_recordset($2::json) AS r (
+        stage smallint, ordinal integer, item text, model text, region text, actual_region text, backend text,
+        queued_s real, load_s real, run_s real
+    )
+), ran AS (
     INSERT INTO executions AS e (
         job_id, stage, ordinal, attempt, state, item, model, region, actual_region, backend, started_at, finished_at,
         queued_s, load_s, run_s
@@ -47,10 +54,7 @@ WITH ran AS (
         j.finished_at - (r.queued_s + r.load_s + r.run_s) * interval '1 second', j.finished_at,
         r.queued_s, r.load_s, r.run_s
     FROM jobs j
-    CROSS JOIN json_to_recordset($2::json) AS r (
-        stage smallint, ordinal integer, item text, model text, region text, actual_region text, backend text,
-        queued_s real, load_s real, run_s real
-    )
+    CROSS JOIN run r
     WHERE j.id = $1 AND j.state IN ('cancelled', 'expired')
     ON CONFLICT (job_id, stage, item, model, region) DO UPDATE
     SET
@@ -60,10 +64,10 @@ WITH ran AS (
         load_s = EXCLUDED.load_s,
         run_s = EXCLUDED.run_s
     WHERE e.state = 'cancelled'
-    RETURNING e.job_id, e.model, coalesce(e.actual_region, e.region) AS region, e.backend, e.queued_s, e.load_s, e.run_s
 )
 INSERT INTO usage_records (user_id, key_id, model, region, queued_s, load_s, run_s, tags)
-SELECT j.user_id, j.key_id, r.model, r.region, r.queued_s, r.load_s, r.run_s, tags_of(j.labels)
-FROM ran r
-JOIN jobs j ON j.id = r.job_id
+SELECT
+    j.user_id, j.key_id, r.model, coalesce(r.actual_region, r.region), r.queued_s, r.load_s, r.run_s, tags_of(j.labels)
+FROM run r
+JOIN jobs j ON j.id = $1
 WHERE r.backend IS NOT NULL;
