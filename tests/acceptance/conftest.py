@@ -14,6 +14,6 @@ from tests.fixtures.waiting import PATIENCE_S
 @pytest.fixture
 async def users(stack: RunningStack) -> AsyncIterator[UserFactory]:
     async with httpx.AsyncClient(timeout=PATIENCE_S, verify=NO_TLS) as http:
-        yield UserFactory(stack, http)
-        await http.delete(f"{stack.url('gpusim-us')}/control/faults")
-        await http.post(f"{stack.url('gpusim-us')}/control/release")
+        made = UserFactory(stack, http)
+        yield made
+        await made.end()

@@ -16,8 +16,12 @@ import httpx
 import psutil
 import pytest
 
+from beacon_devstack.home import Home
+from beacon_devstack.settings import StackSettings
+from beacon_devstack.stack import Stack
+from tests.fixtures.forked_child import ForkedChild
 from tests.fixtures.scratch import scratch_path
-from tests.fixtures.stack import NOT_FOR_A_STACK
+from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK
 from tests.fixtures.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.stack
@@ -243,12 +247,15 @@ async def test_a_changed_configuration_applies_at_the_next_start(home: Path, tmp
             f'[backends.gpu]\ndialect = "openai"\nurl = "http://127.0.0.1:9/v1"\nmodels = ["{model}"]\n',
             encoding="utf-8",
         )
-        async with started(home, BEACON_CONFIG=str(own)) as up:
-            await up.ready()
-            async with httpx.AsyncClient(base_url=up.credentials["runner_url"], timeout=PATIENCE_S) as http:
-                answer = await http.get("/api/v1/models", headers=bearer(up.credentials["user_key"]))
+        environment = {**os.environ, **ANY_FREE, "BEACON_CONFIG": str(own)}
+        settings = StackSettings.from_environment(
+            {name: value for name, value in environment.items() if name not in NOT_FOR_A_STACK}
+        )
+        async with Stack(Home.at(home), settings, make_child=ForkedChild) as stack:
+            url, key = stack.credentials.runner_url, stack.credentials.user_key
+            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as http:
+                answer = await http.get("/api/v1/models", headers=bearer(key))
             assert [one["id"] for one in answer.json()["models"]] == [model]
-            assert await up.stop() == 0
 
 
 async def test_an_invalid_configuration_is_named(home: Path, tmp_path: Path) -> None:

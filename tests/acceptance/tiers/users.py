@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -82,6 +82,7 @@ class UserSession:
 class UserFactory:
     stack: RunningStack
     http: httpx.AsyncClient
+    users: list[UserSession] = field(default_factory=list)
 
     @property
     def operator(self) -> UserSession:
@@ -93,7 +94,25 @@ class UserFactory:
         if credit:
             await self.operator.ask("POST", f"/admin/users/{user['id']}/credit", {"amount": credit})
         headers = {"Authorization": f"Bearer {user['key']}"}
-        return UserSession(self.http, self.stack.url("runner"), headers, user["id"])
+        self.users.append(UserSession(self.http, self.stack.url("runner"), headers, user["id"]))
+        return self.users[-1]
+
+    async def end(self) -> None:
+        """Cancel what is left, so that no run of a test delays those of the next."""
+        await self.http.delete(f"{self.stack.url('gpusim-us')}/control/faults")
+        await self.release()
+        for user in self.users:
+            body = {"disabled": True, "jobs": "cancel"}
+            (await self.operator.ask("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
+        credentials = self.stack.credentials
+        headers = {"Authorization": f"Bearer {credentials.service_token}"}
+        router = UserSession(self.http, credentials.router_url, headers)
+
+        async def idle() -> bool:
+            queues = await router.get("/queue/status")
+            return not any(queues[name] for name in ("waiting", "running", "backing_off"))
+
+        await until(idle, "the router is idle")
 
     async def fault(self, **fault: Any) -> None:
         answer = await self.http.post(f"{self.stack.url('gpusim-us')}/control/faults", json=fault)

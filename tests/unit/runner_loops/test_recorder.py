@@ -16,7 +16,7 @@ from beacon_runner.metrics import LoopMetrics
 from beacon_runner.redis_queue import RedisQueue
 from beacon_runner.worker.heartbeat import Heartbeat
 from beacon_runner.worker.job_runner import JobRunner
-from beacon_runner.worker.pending_reports import DELAY_S, PendingReports
+from beacon_runner.worker.pending_reports import PendingReports
 from beacon_runner.worker.recorder import Recorder
 from beacon_runner.worker.run import JobRun
 from tests.fixtures.waiting import patience, until
@@ -132,8 +132,11 @@ async def test_a_start_is_not_written_separately_when_its_result_follows(
     store.gates[0][1].set()
     async with patience("all is written"):
         await pending.wait_idle()
-    await asyncio.sleep(2 * DELAY_S)  # nothing is left that would be written later
     assert store.sizes() == [1]
+    later = started()
+    pending.add_later(later)  # due after the first, so its write shows that nothing was left of it
+    await store.writes(2)
+    assert store.gates[1][0] == {later.job.id}
 
 
 async def test_the_start_of_a_long_run_is_written(pending: PendingReports, store: GatedStore) -> None:
