@@ -30,7 +30,11 @@ Slots = Annotated[int | None, typer.Option(min=0, help="Requests that it runs at
 Group = Annotated[str | None, typer.Option(help="The group whose cap it shares.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any other key; values are JSON or text. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any other key, such as preset=runpod; values are JSON or text. Repeatable.",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Also if it strands unfinished work.")]
 
