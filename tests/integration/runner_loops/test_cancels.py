@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from beacon_contracts.ids import JobId, encode_execution_id
+from beacon_contracts.inference import Failover
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import LoopHarness, matrix
 from tests.integration.runner_loops.processes import ProcessHarness, process_harness
@@ -101,3 +102,26 @@ async def test_no_execution_of_a_cancelled_job_is_started(
     await routers_know(harness)
     await harness.nothing_left()
     assert await outcomes(processes, job) == ["aborted"] * 4
+
+
+async def test_a_cancel_starts_nothing_that_waits(harness: LoopHarness, processes: ProcessHarness) -> None:
+    """The slot of a run that ends would start the next execution, on its way to be cancelled too."""
+    await processes.relay("relay")
+    await processes.worker("worker")
+    body = matrix(questions=20).model_copy(update={"failover": Failover.PINNED})
+    jobs = await harness.submit(2, body=body)
+    await processes.gpu.wait_running(4)
+
+    async def states() -> dict[str, int]:
+        rows = await harness.database.fetch("SELECT state, count(*) FROM executions GROUP BY state")
+        return dict(tuple(row) for row in rows)
+
+    async def all_sent() -> bool:
+        return await states() == {"running": 4, "queued": 36}
+
+    await until(all_sent, "all are at the router, and the starts are recorded")
+    for job in jobs:
+        await harness.cancel(job)
+    await routers_know(harness)
+    assert [call["outcome"] for call in await processes.gpu.ledger()] == ["aborted"] * 4
+    assert await states() == {"cancelled": 40}

@@ -14,6 +14,7 @@ class RouterCancel:
     """A cancelled job with executions that may be at a router, under fences below `fence`.
 
     `age_s`: for how long the routers have not confirmed. `remotes`, by ordinal: runs at backends.
+    `started`: ordinals of those that are recorded as started on a GPU.
     """
 
     job: JobId
@@ -21,6 +22,7 @@ class RouterCancel:
     executions: tuple[ExecutionKey, ...]
     age_s: float = 0.0
     remotes: Mapping[int, RemoteRun] = field(default_factory=dict)
+    started: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,4 +68,5 @@ async def cancel_of(connection: "Connection", row: Any, age_s: float, most: int)
     }
     left = unfinished(row["spec"], row["stage"], {one["ordinal"] for one in found if one["ended"]})
     left.sort(key=lambda key: key.ordinal not in remotes)
-    return RouterCancel(JobId(row["id"]), row["fence"], tuple(left[:most]), age_s, remotes)
+    started = frozenset(one["ordinal"] for one in found if one["started"])
+    return RouterCancel(JobId(row["id"]), row["fence"], tuple(left[:most]), age_s, remotes, started)

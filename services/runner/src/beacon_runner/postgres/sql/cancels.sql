@@ -21,10 +21,12 @@ WHERE c.job_id = d.job_id
 RETURNING j.id, j.fence, j.stage, j.spec, extract(EPOCH FROM now() - c.created_at)::double precision AS age_s;
 
 -- name: executions_at_cancel
--- The executions of a stage that had ended before the cancel, and those with a run at their backend.
-SELECT ordinal, state IN ('completed', 'failed') AS ended, remote
+-- The executions of a stage that had ended before the cancel, that had started, and those with a run at their backend.
+SELECT ordinal, state IN ('completed', 'failed') AS ended, started_at IS NOT NULL AS started, remote
 FROM executions
-WHERE job_id = $1 AND stage = $2 AND (state IN ('completed', 'failed') OR remote IS NOT NULL);
+WHERE
+    job_id = $1 AND stage = $2
+    AND (state IN ('completed', 'failed') OR started_at IS NOT NULL OR remote IS NOT NULL);
 
 -- name: settle
 -- The routers have confirmed, and the runs at backends are over; of concurrent confirmations one returns the row.
