@@ -1,6 +1,6 @@
 """The API on real servers, called without a network; worker and publisher are called by the test."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.execution.stage_result import ClaimedJob
 from beacon_runner.domain.inputs.encoded_request import EncodedRequest
 from beacon_runner.domain.webhooks.webhook_urls import Network
-from beacon_runner.ports.interactive import InteractiveEvent
+from beacon_runner.ports.interactive import InteractiveEvent, OnEvent
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.router import CancelResult, RouterStatus, RouterUnreachable
 from beacon_runner.postgres.accounts.users import PostgresUsers
@@ -108,9 +108,9 @@ class RouterStandIn:
     async def configure(self, url: str, request: RouterConfigRequest) -> RouterRevision:
         return RouterRevision(url=url, revision=request.revision)
 
-    async def stream(self, request: EncodedRequest) -> AsyncGenerator[InteractiveEvent]:
+    async def stream(self, request: EncodedRequest, on_event: OnEvent) -> None:
         for state in self.interactive:
-            yield state
+            await on_event(state)
         raise RouterUnreachable("there is no router", tries=1)
 
 

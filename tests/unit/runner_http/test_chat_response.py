@@ -1,8 +1,7 @@
 """A streamed chat response, over the events of its run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -13,7 +12,8 @@ from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_http.connections import CONNECTION
 from beacon_lifecycle import ManualClock
-from beacon_runner.application.interactive import InteractiveRun
+from beacon_runner.application.interactive import Responder
+from beacon_runner.application.request_memory import RequestMemory
 from beacon_runner.domain.limits.request_quota import RequestQuota, RequestUse, admitted
 from beacon_runner.http.openai.chat_response import ChatResponse
 from beacon_runner.ports.interactive import InteractiveEvent
@@ -21,15 +21,12 @@ from beacon_runner.ports.interactive import InteractiveEvent
 
 async def streamed(events: Sequence[InteractiveEvent]) -> bytes:
     """The body that the client receives."""
+    user, memory = UserId(new_uuid()), RequestMemory(10)
 
-    async def run_events() -> AsyncGenerator[InteractiveEvent]:
+    async def run(responder: Responder) -> None:
+        responder.admitted("chatcmpl-1", admitted(user, "chatcmpl-1", RequestQuota(), RequestUse()))
         for event in events:
-            yield event
-
-    @asynccontextmanager
-    async def run() -> AsyncGenerator[InteractiveRun]:
-        admission = admitted(UserId(new_uuid()), "chatcmpl-1", RequestQuota(), RequestUse())
-        yield InteractiveRun("chatcmpl-1", admission, run_events())
+            await responder.on_event(event)
 
     async def receive() -> Message:
         await asyncio.Event().wait()
@@ -40,9 +37,11 @@ async def streamed(events: Sequence[InteractiveEvent]) -> bytes:
     async def send(message: Message) -> None:
         body.append(message.get("body", b""))
 
-    response = ChatResponse(run(), ManualClock(datetime.now(UTC)), stream=True, include_usage=False)
+    clock = ManualClock(datetime.now(UTC))
+    response = ChatResponse(run, memory.reserve(user, 5), clock, stream=True, include_usage=False)
     connection = SimpleNamespace(lost=False, on_lost=None)
     await response({"path": "/v1/chat/completions", CONNECTION: connection}, receive, send)
+    assert memory.held_bytes == 0
     return b"".join(body)
 
 
@@ -69,3 +68,10 @@ async def test_a_result_without_a_stream_becomes_one() -> None:
     assert body.startswith(b": queued")
     assert b'"content":"Because."' in body
     assert body.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_comment_of_a_waiting_stream_has_the_reason() -> None:
+    queued = view(InferenceState.QUEUED)
+    waiting = queued.model_copy(update={"position": 2, "waiting_for": "behind 1 of the requests for us-1"})
+    body = await streamed([waiting, view(InferenceState.COMPLETED, "Because.")])
+    assert body.startswith(b": queued position=2 waiting_for=behind 1 of the requests for us-1\n\n")

@@ -1,8 +1,7 @@
 """Interactive requests: limited, queued and run like jobs, but not stored."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable
+from typing import Protocol
 from uuid import uuid4
 
 from beacon_config import BeaconConfig, Derived, LiveConfig
@@ -11,7 +10,6 @@ from beacon_contracts.inference import Failover, InferenceRequest
 from beacon_contracts.tiers import Tier
 from beacon_lifecycle import Clock
 from beacon_runner.application.interactive_usage import RunMeter, UsageRecorder
-from beacon_runner.application.request_memory import ReservedMemory
 from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import LimitReachedError
 from beacon_runner.domain.inputs.chat import MODEL_NOT_FOUND, ChatRequest, InvalidChatError, unsupported
@@ -32,13 +30,14 @@ class RequestRefusedError(Exception):
         self.tier = tier
 
 
-@dataclass(frozen=True, slots=True)
-class InteractiveRun:
-    """`events` ends with a terminal state."""
+class Responder(Protocol):
+    """Gets the events of a request, of which a terminal state is the last."""
 
-    id: str
-    admission: Admitted
-    events: AsyncGenerator[InteractiveEvent]
+    def admitted(self, request_id: str, admission: Admitted) -> None:
+        """Before the first event."""
+        ...
+
+    async def on_event(self, event: InteractiveEvent) -> None: ...
 
 
 class InteractiveService:
@@ -99,28 +98,26 @@ class InteractiveService:
         )
         return encode_request(request)
 
-    @asynccontextmanager
-    async def run(
-        self, principal: Principal, request: EncodedRequest, memory: ReservedMemory
-    ) -> AsyncGenerator[InteractiveRun]:
-        """It counts inside, and is cancelled at the end of the block unless it has ended. `memory` holds the
-        request, and is released at the end."""
+    async def run(self, principal: Principal, request: EncodedRequest, responder: Responder) -> None:
+        """It counts until it has ended; cancelling the call cancels it."""
         tier = self._live.current.known_tier(principal.tier)
         quota = self._quotas()[tier]
+        await self._check_gpu_seconds(principal.user, tier)
+        admission = await self._limits.admit(principal.user, quota, request.head.request_id)
+        if isinstance(admission, Refused):
+            raise RequestRefusedError(admission, tier)
+        meter = RunMeter(self._clock)
+
+        def on_event(event: InteractiveEvent) -> Awaitable[None]:
+            meter.note(event)
+            return responder.on_event(event)
+
         try:
-            await self._check_gpu_seconds(principal.user, tier)
-            admission = await self._limits.admit(principal.user, quota, request.head.request_id)
-            if isinstance(admission, Refused):
-                raise RequestRefusedError(admission, tier)
-            meter = RunMeter(self._clock)
-            try:
-                async with aclosing(meter.read(self._router.stream(request))) as events:
-                    yield InteractiveRun(request.head.request_id, admission, events)
-            finally:
-                self._usage.add(meter.usage(principal))
-                await self._limits.release(admission)
+            responder.admitted(request.head.request_id, admission)
+            await self._router.stream(request, on_event)
         finally:
-            memory.release()
+            self._usage.add(meter.usage(principal))
+            await self._limits.release(admission)
 
     async def _check_gpu_seconds(self, user: UserId, tier: Tier) -> None:
         """Raises LimitReachedError. Runs count when they have ended, as those of jobs do."""
@@ -140,15 +137,17 @@ class InteractiveService:
         return region
 
     def _check_capabilities(self, chat: ChatRequest, region: str | None) -> None:
-        able = [
-            backend.able
+        backends = [
+            backend
             for backend in self._live.current.backends.values()
             if chat.model in backend.models and region in (None, backend.region)
         ]
-        if not able:
+        if not backends:
             message = f"{chat.model} does not run in {region}"
             raise InvalidChatError("not_served", message, "X-Beacon-Region")
-        if (param := unsupported(chat.needs, able)) is not None:
+        if not chat.needs:
+            return
+        if (param := unsupported(chat.needs, [backend.able for backend in backends])) is not None:
             where = f" in {region}" if region else ""
             message = f"no backend of {chat.model}{where} supports {param}"
             raise InvalidChatError("unsupported_parameter", message, param)

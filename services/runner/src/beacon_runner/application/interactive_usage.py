@@ -1,8 +1,5 @@
 """What an interactive request uses of a GPU."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-
 import structlog
 
 from beacon_contracts.ids import UserId
@@ -22,22 +19,18 @@ _ON_A_GPU = (InferenceState.WARMING, InferenceState.RUNNING)
 
 
 class RunMeter:
-    """Reads the events of a run. One that its client has left is charged from its start until then."""
+    """Notes the events of a run. One that its client has left is charged from its start until then."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._started_at: float | None = None
         self._newest: InferenceView | None = None
 
-    async def read(self, events: AsyncGenerator[InteractiveEvent]) -> AsyncGenerator[InteractiveEvent]:
-        """The same events."""
-        async with aclosing(events):
-            async for event in events:
-                if isinstance(event, InferenceView):
-                    self._newest = event
-                if self._started_at is None and (isinstance(event, bytes) or event.state in _ON_A_GPU):
-                    self._started_at = self._clock.now()
-                yield event
+    def note(self, event: InteractiveEvent) -> None:
+        if isinstance(event, InferenceView):
+            self._newest = event
+        if self._started_at is None and (isinstance(event, bytes) or event.state in _ON_A_GPU):
+            self._started_at = self._clock.now()
 
     def usage(self, principal: Principal) -> InteractiveUsage | None:
         """None if nothing has run."""

@@ -1,7 +1,7 @@
 """Client of one or more routers: runs an inference to a terminal state over lost connections and restarts."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -23,7 +23,7 @@ from beacon_contracts.problem import Problem
 from beacon_contracts.router_status import QueueStatus, SchedulerStatus
 from beacon_lifecycle import Clock, SystemClock, TaskSet
 from beacon_runner.domain.inputs.encoded_request import EncodedRequest
-from beacon_runner.ports.interactive import InteractiveEvent
+from beacon_runner.ports.interactive import OnEvent
 from beacon_runner.ports.router import CancelResult, OnState, RouterRefused, RouterStatus
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES, RouterBatches
 from beacon_runner.router_client.cancel_replies import combine_cancel_replies
@@ -126,9 +126,9 @@ class RouterClient:
             if pause_s > 0:
                 await self._clock.sleep(pause_s)
 
-    def stream(self, request: EncodedRequest) -> AsyncGenerator[InteractiveEvent]:
-        """States and parts of the response, up to the terminal state; closing it cancels the inference."""
-        return self._streams.run(request, _with_ids(self._stream_headers))
+    async def stream(self, request: EncodedRequest, on_event: OnEvent) -> None:
+        """States and parts of the response, up to the terminal state; cancelling it cancels the inference."""
+        await self._streams.run(request, _with_ids(self._stream_headers), on_event)
 
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
         """The request's state at the router that holds it; None when no router knows it."""

@@ -1,16 +1,15 @@
 """Runs one interactive request over an event stream of a router, over busy and lost routers."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 
+import aiohttp
 from pydantic import ValidationError
 
 from beacon_contracts.inference import InferenceView
 from beacon_lifecycle import Clock
 from beacon_runner.domain.inputs.encoded_request import EncodedRequest
-from beacon_runner.ports.interactive import InteractiveEvent, ResponseLost
+from beacon_runner.ports.interactive import InteractiveEvent, OnEvent, ResponseLost
 from beacon_runner.router_client.endpoints import RouterEndpoint, RouterEndpoints
 from beacon_runner.router_client.replies import (
     BusyReply,
@@ -38,9 +37,7 @@ class InferenceStreams:
     max_tries: int
     timeout_s: float
 
-    async def run(
-        self, request: EncodedRequest, headers: Mapping[str, str]
-    ) -> AsyncGenerator[InteractiveEvent]:
+    async def run(self, request: EncodedRequest, headers: Mapping[str, str], on_event: OnEvent) -> None:
         """Until the terminal state; another router is tried until a part of the response has arrived."""
         first_id = request.head.request_id
         call = RouterCall(request.head.region, self.max_tries)
@@ -50,13 +47,11 @@ class InferenceStreams:
             if attempts > 1:
                 request = request.with_id(f"{first_id}.{attempts}")
             endpoint = call.choose_router(self.endpoints, self.clock.now())
-            exchange = Exchange(endpoint, request)
-            async with aclosing(exchange.events(self.transport, headers, timeout_s=self.timeout_s)) as events:
-                async for event in events:
-                    yield event
+            exchange = Exchange(endpoint, request, on_event)
+            await exchange.run(self.transport, headers, timeout_s=self.timeout_s)
             if isinstance(exchange.reply, InferenceView) and exchange.reply.state.terminal:
                 endpoint.record_success()
-                yield exchange.reply
+                await on_event(exchange.reply)
                 return
             if exchange.begun:
                 raise ResponseLost(f"{endpoint.url}: {exchange.reply}")
@@ -66,41 +61,42 @@ class InferenceStreams:
 
 
 class Exchange:
-    """One attempt at one router; `reply` is its result after the last event."""
+    """One attempt at one router; `reply` is its result after `run`."""
 
-    def __init__(self, endpoint: RouterEndpoint, request: EncodedRequest) -> None:
+    def __init__(self, endpoint: RouterEndpoint, request: EncodedRequest, on_event: OnEvent) -> None:
         self._endpoint = endpoint
         self._request = request
+        self._on_event = on_event
         self.begun = False
         """A part of the response has arrived."""
         self.reply: RouterReply = NoReply("the event stream ended early", sent=False)
 
-    async def events(
-        self, transport: RouterTransport, headers: Mapping[str, str], *, timeout_s: float
-    ) -> AsyncGenerator[InteractiveEvent]:
-        """All but the terminal state."""
+    async def run(self, transport: RouterTransport, headers: Mapping[str, str], *, timeout_s: float) -> None:
+        """Passes on all events but the terminal state."""
         url = f"{self._endpoint.url}/inference"
         self._endpoint.in_flight += 1
         try:
-            # A reader shares the bytes and is sent in parts, so that a large body is not copied.
-            body = BytesIO(self._request.body)
-            async with transport.open(url, headers, body, timeout_s=timeout_s) as response:
-                if response.status != 200:
-                    answer = HttpAnswer(response.status, response.headers, await response.read())
-                    self.reply = parse_reply(answer_to_all(answer), self._request.head)
-                    return
-                decoder = EventDecoder()
-                async for piece in response.content.iter_any():
-                    for event in decoder.feed(piece):
-                        if isinstance(event, bytes) or not event.state.terminal:
-                            self.begun = self.begun or isinstance(event, bytes)
-                            yield event
-                        else:  # read on to the end, so that the connection can be used again
-                            self.reply = _final_reply(event)
+            async with transport.open(url, headers, self._request.body, timeout_s=timeout_s) as response:
+                await self._read(response)
         except RouterExchangeError as error:
             self.reply = NoReply(str(error), sent=False)
         finally:
             self._endpoint.in_flight -= 1
+
+    async def _read(self, response: aiohttp.ClientResponse) -> None:
+        if response.status != 200:
+            answer = HttpAnswer(response.status, response.headers, await response.read())
+            self.reply = parse_reply(answer_to_all(answer), self._request.head)
+            return
+        decoder = EventDecoder()
+        async for piece in response.content.iter_any():
+            for event in decoder.feed(piece):
+                if isinstance(event, bytes):
+                    self.begun = True
+                elif event.state.terminal:  # read on to the end, so that the connection can be used again
+                    self.reply = _final_reply(event)
+                    continue
+                await self._on_event(event)
 
 
 class EventDecoder:

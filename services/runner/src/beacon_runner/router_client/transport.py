@@ -5,13 +5,14 @@ import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 KEEPALIVE_S = 30.0
 DNS_CACHE_S = 10
+PART_BYTES = 65_536
 
 
 class RouterExchangeError(Exception):
@@ -57,7 +58,7 @@ class RouterTransport:
 
     @asynccontextmanager
     async def open(
-        self, url: str, headers: Mapping[str, str], body: bytes | BytesIO, *, timeout_s: float
+        self, url: str, headers: Mapping[str, str], body: bytes, *, timeout_s: float
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """POST; the response is read inside, as it arrives.
 
@@ -80,7 +81,7 @@ class RouterTransport:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        body: bytes | BytesIO | None,
+        body: bytes | None,
         *,
         idle_s: float | None = None,
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
@@ -93,10 +94,30 @@ class RouterTransport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=("accept-encoding", "user-agent"),
             )
+        data = None if body is None else SharedBytes(body)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s, sock_read=idle_s)
         return self._session.request(
-            method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False, timeout=timeout
+            method, URL(url, encoded=True), headers=headers, data=data, allow_redirects=False, timeout=timeout
         )
+
+
+class SharedBytes(aiohttp.Payload):
+    """A request body that is sent in parts and never copied; aiohttp's own payloads do one or the other."""
+
+    _value: bytes
+    _autoclose = True
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body)
+        self._size = len(body)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        view = memoryview(self._value)
+        for start in range(0, len(view), PART_BYTES):
+            await writer.write(view[start : start + PART_BYTES])
 
 
 @contextmanager

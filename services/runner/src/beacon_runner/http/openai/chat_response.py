@@ -1,6 +1,6 @@
 """The response to a chat request, complete or streamed."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import orjson
@@ -11,7 +11,9 @@ from beacon_contracts.inference import InferenceState, InferenceView
 from beacon_http.disconnect import ended_on_disconnect
 from beacon_http.replies import JSON, Headers, Reply
 from beacon_lifecycle import Clock
-from beacon_runner.application.interactive import InteractiveRun
+from beacon_runner.application.interactive import Responder
+from beacon_runner.application.request_memory import ReservedMemory
+from beacon_runner.domain.limits.request_quota import Admitted
 from beacon_runner.http.openai.answers import chunks, completion
 from beacon_runner.http.openai.errors import (
     EXPECTED_ERRORS,
@@ -20,6 +22,7 @@ from beacon_runner.http.openai.errors import (
     failure_reply,
 )
 from beacon_runner.http.rate_limit_headers import request_limit_headers
+from beacon_runner.ports.interactive import InteractiveEvent
 
 START_AFTER_S: Final = 5.0
 """A stream that is not queued starts with its first token, so that an error still has its status; after so
@@ -33,29 +36,35 @@ class ChatResponse:
 
     def __init__(
         self,
-        run: AbstractAsyncContextManager[InteractiveRun],
+        run: Callable[[Responder], Awaitable[None]],
+        memory: ReservedMemory,
         clock: Clock,
         *,
         stream: bool,
         include_usage: bool,
     ) -> None:
-        self._opened = run
-        self._run: InteractiveRun
-        self._streams = stream
+        """`memory` holds the request, and is released at the end."""
+        self._run = run
+        self._memory = memory
+        self.on_event = self._stream if stream else self._complete
         self._include_usage = include_usage
         self._clock = clock
+        self._began = clock.now()
+        self._id: str
+        self._admission: Admitted
         self._send: Send
         self._position: Headers = ()
         self._started = False
         self._passed_on = False
         """A part of the backend's own stream was sent."""
         self._last = b""
+        self._parts: list[bytes] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         self._send = send
         try:
-            async with self._opened as self._run, ended_on_disconnect(scope):
-                await (self._stream() if self._streams else self._complete())
+            async with ended_on_disconnect(scope):
+                await self._run(self)
         except ClientDisconnect:
             if not self._started:
                 raise
@@ -63,32 +72,33 @@ class ChatResponse:
             if not self._started:
                 raise
             await self._end_stream(error_reply(error, scope["path"]).body)
+        finally:
+            self._memory.release()
 
-    async def _complete(self) -> None:
-        parts: list[bytes] = []
-        async for one in self._run.events:
-            if isinstance(one, bytes):
-                parts.append(one)
-            elif not one.state.terminal:
-                self._note_position(one)
-            elif one.failure is not None:
-                await self._reply(failure_reply(one.failure), one)
-            else:
-                body = b"".join(parts) or completion(self._run.id, one, self._created())
-                await self._reply(Reply(200, body), one)
+    def admitted(self, request_id: str, admission: Admitted) -> None:
+        self._id, self._admission = request_id, admission
 
-    async def _stream(self) -> None:
-        began = self._clock.now()
-        async for one in self._run.events:
-            if isinstance(one, bytes):
-                self._passed_on = True
-                await self._write(one)
-            elif one.state.terminal:
-                await self._end(one)
-            else:
-                self._note_position(one)
-                if one.state in _QUEUED or self._clock.now() - began > START_AFTER_S:
-                    await self._write(_comment(one))
+    async def _complete(self, event: InteractiveEvent) -> None:
+        if isinstance(event, bytes):
+            self._parts.append(event)
+        elif not event.state.terminal:
+            self._note_position(event)
+        elif event.failure is not None:
+            await self._reply(failure_reply(event.failure), event)
+        else:
+            body = b"".join(self._parts) or completion(self._id, event, self._created())
+            await self._reply(Reply(200, body), event)
+
+    async def _stream(self, event: InteractiveEvent) -> None:
+        if isinstance(event, bytes):
+            self._passed_on = True
+            await self._write(event)
+        elif event.state.terminal:
+            await self._end(event)
+        else:
+            self._note_position(event)
+            if event.state in _QUEUED or self._clock.now() - self._began > START_AFTER_S:
+                await self._write(_comment(event))
 
     async def _end(self, view: InferenceView) -> None:
         """The backend's own stream ends itself."""
@@ -101,7 +111,7 @@ class ChatResponse:
         else:
             if not self._passed_on:
                 usage = self._include_usage
-                await self._write(chunks(self._run.id, view, self._created(), include_usage=usage))
+                await self._write(chunks(self._id, view, self._created(), include_usage=usage))
             await self._write(b"", more=False)
 
     async def _end_stream(self, document: bytes) -> None:
@@ -116,7 +126,7 @@ class ChatResponse:
                 (b"cache-control", b"no-store"),
                 (b"x-accel-buffering", b"no"),
                 *self._position,
-                *request_limit_headers(self._run.admission),
+                *request_limit_headers(self._admission),
             )
             await self._send({"type": "http.response.start", "status": 200, "headers": [*headers]})
         self._last = piece or self._last
@@ -128,7 +138,7 @@ class ChatResponse:
             (b"content-length", b"%d" % len(reply.body)),
             *reply.headers,
             *self._position,
-            *request_limit_headers(self._run.admission),
+            *request_limit_headers(self._admission),
             *_location(view),
         ]
         self._started = True
@@ -153,7 +163,8 @@ def _comment(view: InferenceView) -> bytes:
         return b": %s\n\n" % view.state.encode()
     position = "" if view.position is None else f" position={view.position}"
     eta = "" if view.eta is None else f" eta_s={round(view.eta.p50_s)}"
-    return f": queued{position}{eta}\n\n".encode()
+    reason = "" if view.waiting_for is None else f" waiting_for={view.waiting_for}"
+    return f": queued{position}{eta}{reason}\n\n".encode()
 
 
 def _location(view: InferenceView) -> Headers:

@@ -1,5 +1,6 @@
 """`/v1/chat/completions` and `/v1/models`, as OpenAI's clients call them."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -128,8 +129,8 @@ def openai_routes(
         except BaseException:
             memory.release()
             raise
-        run = service.run(principal, inference, memory)
-        return ChatResponse(run, clock, stream=chat.stream, include_usage=chat.include_usage)
+        run = partial(service.run, principal, inference)
+        return ChatResponse(run, memory, clock, stream=chat.stream, include_usage=chat.include_usage)
 
     routes.add_api_route(
         "/chat/completions",
