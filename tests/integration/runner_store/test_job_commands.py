@@ -315,30 +315,37 @@ async def test_a_resumed_job_has_no_dead_letter(harness: StoreHarness) -> None:
     assert len(await harness.published()) == 1
 
 
-async def test_disabling_a_user_is_repeated_after_a_deadlock(harness: StoreHarness) -> None:
-    """The change locks the first job and waits for the second; the other transaction does the opposite."""
-    users = PostgresUsers(harness.database)
-    user = (await users.add("deadlock", "free", "bk_deadlock")).id
-    first, second = sorted([await harness.submit(user=user) for _ in range(2)])
-    async with harness.database.transaction() as other:
-        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", second)
-        change = asyncio.create_task(users.change(user, disabled=True, jobs=DisabledJobs.CANCEL))
-        await until(partial(waits_for_a_lock, harness), "the change waits")
-        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", first)
-    assert (await change).disabled_at is not None
-    assert {(await harness.job(job)).head.state for job in (first, second)} == {JobState.CANCELLED}
+DEADLOCK_ONCE = """
+    CREATE SEQUENCE tries;
+    CREATE FUNCTION deadlock_once() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF nextval('tries') = 1 THEN
+            RAISE EXCEPTION 'deadlock detected' USING ERRCODE = 'deadlock_detected';
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER deadlock_once BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION deadlock_once();
+"""
 
 
-async def test_the_deletion_of_a_user_is_repeated_after_a_deadlock(harness: StoreHarness) -> None:
+async def disable_and_cancel(harness: StoreHarness, user: UserId) -> None:
+    await PostgresUsers(harness.database).change(user, disabled=True, jobs=DisabledJobs.CANCEL)
+
+
+async def delete_user(harness: StoreHarness, user: UserId) -> None:
+    await PostgresOperations(harness.database).delete_user(user, USER)
+
+
+@pytest.mark.parametrize("stop", [disable_and_cancel, delete_user])
+async def test_a_command_on_a_user_is_repeated_after_a_deadlock(
+    harness: StoreHarness, stop: Callable[[StoreHarness, UserId], Coroutine[Any, Any, None]]
+) -> None:
+    """The first try changes some of the user's jobs and is rolled back."""
     user = (await PostgresUsers(harness.database).add("deadlock", "free", "bk_deadlock")).id
-    first, second = sorted([await harness.submit(user=user) for _ in range(2)])
-    async with harness.database.transaction() as other:
-        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", second)
-        deletion = asyncio.create_task(PostgresOperations(harness.database).delete_user(user, USER))
-        await until(partial(waits_for_a_lock, harness), "the deletion waits")
-        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", first)
-    await deletion
-    assert {(await harness.job(job)).head.state for job in (first, second)} == {JobState.CANCELLED}
+    jobs = [await harness.submit(user=user) for _ in range(2)]
+    await harness.database.execute(DEADLOCK_ONCE)
+    await stop(harness, user)
+    assert {(await harness.job(job)).head.state for job in jobs} == {JobState.CANCELLED}
 
 
 async def cancel_in_bulk(harness: StoreHarness, user: UserId) -> None:
@@ -371,6 +378,7 @@ async def test_executions_that_start_while_their_job_is_stopped_are_stopped(
     job = await harness.submit(MATRIX, user=user)
     claimed = await harness.claim()
     async with harness.database.transaction() as other:
+        await other.execute(STAYS_IDLE)
         await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
         started = asyncio.create_task(harness.start(claimed))
         await until(partial(waits_for_a_lock, harness), "the worker waits")
@@ -379,6 +387,9 @@ async def test_executions_that_start_while_their_job_is_stopped_are_stopped(
     await asyncio.gather(started, stopped)
     assert (await harness.job(job)).head.state is state
     assert {one.newest.state for one in (await harness.executions(job)).values()} == {left}
+
+
+STAYS_IDLE = "SET LOCAL idle_in_transaction_session_timeout = 0"  # however long the others take
 
 
 async def waits_for_a_lock(harness: StoreHarness, count: int = 1) -> bool:

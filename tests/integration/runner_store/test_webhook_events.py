@@ -29,7 +29,7 @@ from tests.integration.runner_store.harness import (
     StoreHarness,
     judged,
 )
-from tests.integration.runner_store.test_job_commands import waits_for_a_lock
+from tests.integration.runner_store.test_job_commands import STAYS_IDLE, waits_for_a_lock
 
 URL = "https://example.com/hook"
 
@@ -221,6 +221,7 @@ async def test_a_job_that_ends_while_its_endpoint_is_disabled_sends_nothing(harn
     store = PostgresWebhooks(harness.database)
     change = EndpointChange(disabled=True, disabled_reason="test")
     async with harness.database.transaction() as ending:
+        await ending.execute(STAYS_IDLE)
         await ending.execute("UPDATE jobs SET state = 'cancelled', finished_at = now() WHERE id = $1", job)
         disabled = asyncio.create_task(store.change(webhook, user, change))
 
@@ -308,6 +309,7 @@ async def test_relays_that_lease_at_once_keep_the_bound_of_an_endpoint(harness: 
     relays = [PostgresDeliveries(harness.database) for _ in range(2)]
     leases = []
     async with harness.database.transaction() as paused:
+        await paused.execute(STAYS_IDLE)
         await paused.execute("SELECT pg_advisory_xact_lock(1)")
         for number, relay in enumerate(relays, 1):
             leases.append(asyncio.create_task(relay.lease(10, per_endpoint=2, lease_s=60)))
