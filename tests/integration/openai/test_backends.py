@@ -99,7 +99,13 @@ async def test_a_backend_that_refuses_its_key_is_not_the_users_mistake(
         http.stream("POST", "/v1/chat/completions", json=body) as answer,
     ):
         assert answer.status_code == 200
-        assert (await anext(answer.aiter_lines())).startswith(": queued")
+        lines = answer.aiter_lines()
+        reason = await anext(lines)
+        while "waiting_for=" not in reason:
+            reason = await anext(lines)
+        assert reason.startswith(": queued")
+        assert "sk-upstream" not in reason
+        assert "127.0.0.1" not in reason
 
 
 @pytest.mark.parametrize(
