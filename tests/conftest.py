@@ -20,6 +20,7 @@ from tests.fixtures.server_pair import ServerPair, server_pair
 from tests.fixtures.stack import RunningStack, running_stack
 
 RUN_INPUT = "beacon_servers"
+GARBAGE = 20_000  # new objects until a collection; the default of 700 doubled the time to make an application
 WAITING = {"acceptance", "browser"}  # folders of tests of the whole system
 
 # Examples have no time limit, because the machine may be busy.
@@ -80,12 +81,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Imported modules and collected tests live to the end: exclude them from garbage collection."""
+    """Imported modules and collected tests live to the end: exclude them from garbage collection.
+
+    FastAPI caches the endpoints of 46 applications, half a million objects: look through them rarely.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(GARBAGE)
         gc.enable()
 
 
