@@ -309,6 +309,23 @@ async def test_polls_wait_longer_each_time_and_as_long_as_the_provider_asks(clie
     assert clock.pauses == [0.2, 0.28, 0.392, 30.0, 0.768]
 
 
+async def test_a_run_with_an_id_of_ours_is_cancelled_before_its_submission_is_answered(
+    client: BackendClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PollingApi, "new_id", lambda _: "1")
+    seen: list[str] = []
+    async with provider({SUBMIT: None}, seen) as server:
+        observed = Observed()
+        run = asyncio.ensure_future(backend_at(server.url, client).run(CALL, observer=observed))
+        await until(lambda: seen, "it is submitted")
+        run.cancel()
+        async with patience("the call ends"):
+            await asyncio.wait([run])
+
+    assert observed.name == "1"
+    assert seen == [SUBMIT, CANCEL]
+
+
 KEYED = MAPPING.model_copy(update={"idempotency_header": "Idempotency-Key"})
 
 

@@ -6,7 +6,7 @@ that submitted it. ADR 20 has the rules.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ import structlog
 from beacon_contracts.inference import RunProgress
 from beacon_lifecycle import Clock
 from beacon_router.backends.errors import (
+    SUBMISSION_UNANSWERED,
     cancelled_remotely,
     means_no_instance,
     reported_error,
@@ -171,22 +172,32 @@ class RemoteBackend:
 
     async def _submit(self, call: BackendCall, attempt: int, observer: RunObserver) -> str:
         """A cancelled call waits for the answer, so that the run can be cancelled or found again."""
-        submission = asyncio.ensure_future(self._submitted(call, attempt, observer))
-        try:
-            return await asyncio.shield(submission)
-        except asyncio.CancelledError:
-            with suppress(TimeoutError, BackendError):
-                async with asyncio.timeout(self._timeouts.cancel_s):
-                    run_id = await submission
-                if not observer.detached:
-                    await self._try_cancel(run_id, observer)
-            raise
-
-    async def _submitted(self, call: BackendCall, attempt: int, observer: RunObserver) -> str:
-        """Without an answer, it is repeated if the provider takes that for the same run."""
         new_id = self._api.new_id()
         if new_id is not None:
             observer.named(new_id)  # before the run exists, so that it is found after the router's death
+        submission = asyncio.ensure_future(self._submitted(call, attempt, observer, new_id))
+        try:
+            return await asyncio.shield(submission)
+        except asyncio.CancelledError:
+            run_id = await self._possible_run(submission, new_id)
+            if run_id is not None and not observer.detached:
+                await self._try_cancel(run_id, observer)
+            raise
+
+    async def _possible_run(self, submission: asyncio.Future[str], new_id: str | None) -> str | None:
+        """The id of what was or may have been submitted, if it is known."""
+        try:
+            async with asyncio.timeout(self._timeouts.cancel_s):
+                return await submission
+        except TimeoutError:
+            return new_id
+        except BackendError as error:
+            return new_id if error.code == SUBMISSION_UNANSWERED else None
+
+    async def _submitted(
+        self, call: BackendCall, attempt: int, observer: RunObserver, new_id: str | None
+    ) -> str:
+        """Without an answer, it is repeated if the provider takes that for the same run."""
         pauses = iter(SUBMIT_AGAIN_AFTER_S if self._api.repeatable else ())
         run_id: str | None = None
         while run_id is None:
