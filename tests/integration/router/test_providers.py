@@ -316,13 +316,26 @@ async def test_a_run_with_an_id_of_ours_is_cancelled_before_its_submission_is_an
     seen: list[str] = []
     async with provider({SUBMIT: None}, seen) as server:
         observed = Observed()
-        run = asyncio.ensure_future(backend_at(server.url, client).run(CALL, observer=observed))
+        backend = backend_at(server.url, client, timeouts=CallTimeouts(cancel_s=0.2))
+        run = asyncio.ensure_future(backend.run(CALL, observer=observed))
         await until(lambda: seen, "it is submitted")
         run.cancel()
         async with patience("the call ends"):
             await asyncio.wait([run])
 
     assert observed.name == "1"
+    assert seen == [SUBMIT, CANCEL]
+
+
+async def test_a_run_with_an_id_of_ours_is_cancelled_if_its_submission_is_never_answered(
+    client: BackendClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PollingApi, "new_id", lambda _: "1")
+    seen: list[str] = []
+    async with provider({SUBMIT: None}, seen) as server:
+        error = await failed(backend_at(server.url, client))
+
+    assert error.code == "submission_unanswered"
     assert seen == [SUBMIT, CANCEL]
 
 

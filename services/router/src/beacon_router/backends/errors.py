@@ -33,7 +33,6 @@ ACCESS_FAULTS = {
 }
 MAX_TEXT_LENGTH = 300
 RUN_UNKNOWN = "run_unknown"
-SUBMISSION_UNANSWERED = "submission_unanswered"
 MAX_RETRY_AFTER_S = 86_400.0
 
 
@@ -142,7 +141,7 @@ def run_timeout(limit_s: float) -> BackendError:
 def submission_unanswered(cause: str) -> BackendError:
     """Not repeated: the provider may run the first one."""
     message = f"the submission has no usable answer, and is not repeated because the run may go on: {cause}"
-    return BackendError(SUBMISSION_UNANSWERED, FailureStage.TRANSPORT, False, message)
+    return BackendError("submission_unanswered", FailureStage.TRANSPORT, False, message)
 
 
 def run_unknown() -> BackendError:

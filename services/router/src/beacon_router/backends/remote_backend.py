@@ -15,7 +15,6 @@ import structlog
 from beacon_contracts.inference import RunProgress
 from beacon_lifecycle import Clock
 from beacon_router.backends.errors import (
-    SUBMISSION_UNANSWERED,
     cancelled_remotely,
     means_no_instance,
     reported_error,
@@ -191,8 +190,8 @@ class RemoteBackend:
                 return await submission
         except TimeoutError:
             return new_id
-        except BackendError as error:
-            return new_id if error.code == SUBMISSION_UNANSWERED else None
+        except BackendError:  # none, or it was cancelled
+            return None
 
     async def _submitted(
         self, call: BackendCall, attempt: int, observer: RunObserver, new_id: str | None
@@ -209,6 +208,8 @@ class RemoteBackend:
                 pause_s = next(pauses, None)
                 if pause_s is None:
                     log.warning("submission_unanswered", request=call.id, reason=str(error))
+                    if new_id is not None:
+                        await self._try_cancel(new_id, observer)
                     raise submission_unanswered(error.message) from error
                 await self._clock.sleep(pause_s)
         if run_id != new_id:
