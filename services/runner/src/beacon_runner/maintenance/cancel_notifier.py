@@ -37,8 +37,12 @@ class CancelNotifier:
         await self._cancel([cancel])
 
     async def _cancel(self, cancels: Sequence[RouterCancel]) -> None:
-        """What waits is cancelled first: the slot of a run that ends would start it."""
+        """What waits is cancelled first: the slot of a run that ends would start it.
+
+        Recent starts are not recorded yet: of the others, those that were sent first are cancelled last.
+        """
         places = [(cancel, key) for cancel in cancels for key in cancel.executions]
+        places.sort(key=lambda place: (place[0].job, place[1].ordinal), reverse=True)
         answers: dict[tuple[JobId, ExecutionKey], CancelResult] = {}
         for started in (False, True):
             chosen = [place for place in places if (place[1].ordinal in place[0].started) is started]
