@@ -490,3 +490,37 @@ def test_no_request_can_start_at_once_where_all_slots_or_tokens_are_used() -> No
     assert forecasts["a"].free == 1
     _submit(scheduler, "second")
     assert scheduler.snapshot(0.0).regions[0].forecasts["a"].free == 0
+
+
+def test_the_pace_of_a_user_does_not_include_the_wait_before_the_first_start() -> None:
+    scheduler = _scheduler()
+    for number in range(6):
+        _submit(scheduler, f"top {number}", rank=0, user="top")
+    for number in range(2):
+        _submit(scheduler, f"bulk {number}", user="bulk")
+
+    forecast = scheduler.snapshot(0.0).regions[0].by_user[4]["bulk"]["a"]
+    assert forecast.next_s == pytest.approx(2.0 + 8 * 10.0)
+    assert forecast.pace_s == pytest.approx(10.0, rel=0.05)
+
+
+def _one_token_held() -> Scheduler:
+    """Two GPUs of a group; the router holds the one token that its only run uses, of two."""
+    scheduler = Scheduler(Topology((RegionSpec("US"),), _GROUPED, MODELS, (GroupSpec("g", 2),)))
+    _submit(scheduler, "first", "alone")
+    scheduler.set_capacity(LimitName("group:g"), 1)
+    return scheduler
+
+
+def test_tokens_that_no_work_wants_are_expected_to_be_granted() -> None:
+    scheduler = _one_token_held()
+    _submit(scheduler, "waits for its model", "alone")
+
+    assert _p50_of_new(scheduler, now=0.0) == 0.0
+
+
+def test_tokens_that_work_waits_for_are_not_expected() -> None:
+    scheduler = _one_token_held()
+    _submit(scheduler, "waits for a token")
+
+    assert _p50(scheduler, "waits for a token") == pytest.approx(12.0)

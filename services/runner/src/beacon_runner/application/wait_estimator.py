@@ -30,7 +30,7 @@ from beacon_runner.ports.router import RouterPort
 
 log = structlog.get_logger(__name__)
 
-FRESH_S = 0.5
+FRESH_S, MAX_FRESH_S = 0.2, 0.5
 MAX_AGE_S = 10.0
 TIMEOUT_S = 0.05
 ROUTER_TIMEOUT_S = 1.0
@@ -78,7 +78,7 @@ class WaitEstimator:
         self._queue = queue
         self._router = router
         self._live = live
-        self._snapshots = CachedSnapshot("waits", self._load, clock, fresh_s=FRESH_S)
+        self._snapshots = CachedSnapshot("waits", self._load, clock, fresh_s=FRESH_S, max_fresh_s=MAX_FRESH_S)
 
     def start_refresh(self) -> None:
         """Refresh the snapshot while the caller continues."""
@@ -136,7 +136,7 @@ class WaitEstimator:
         await self._snapshots.close()
 
     async def _snapshot(self) -> _Snapshot | None:
-        latest = self._snapshots.latest(2 * FRESH_S)
+        latest = self._snapshots.latest(2 * MAX_FRESH_S)
         if latest is None:
             await self._snapshots.fresh(TIMEOUT_S)
             latest = self._snapshots.latest(MAX_AGE_S)

@@ -6,12 +6,14 @@ from beacon_router.scheduling.decisions import Eta, Health, RequestId
 from beacon_router.scheduling.forecast.calibration import Calibration
 from beacon_router.scheduling.forecast.positions import is_exclusive, requests_ahead
 from beacon_router.scheduling.forecast.simulation import NewRequest, PolicySimulation
+from beacon_router.scheduling.reports.demand import demand
 from beacon_router.scheduling.reports.snapshot import ForecastSnapshot, UserForecastSnapshot
 from beacon_router.scheduling.state.backend_set import BackendSet
 from beacon_router.scheduling.state.cluster_state import ClusterState
 from beacon_router.scheduling.state.domains import CompetitionDomain
 from beacon_router.scheduling.state.queues import RequestQueues
 from beacon_router.scheduling.state.request_queue import QueuedRequest, QueueKind
+from beacon_router.scheduling.state.topology import LimitName
 
 _FRESH_S, _LONG = 0.05, 50
 """A simulation of up to so many dispatches is valid for so long, a longer one for longer in proportion."""
@@ -139,7 +141,9 @@ class Estimator:
         limits = {limit for backend in usable for limit in backend.limits}
         limits.update(sets[0].region.model_limits.get(model, ()))
         slots = sum(backend.slots - len(backend.runs) for backend in usable)
-        free = min([slots, *(limit.held - limit.used for limit in limits)])
+        granted = self._granted()
+        tokens = [(each.cap if each.name in granted else each.held) - each.used for each in limits]
+        free = min([slots, *tokens])
         if free <= 0:
             return 0, 0.0
         warm = any(model in backend.loaded for backend in usable)
@@ -189,7 +193,8 @@ class Estimator:
         """The kept one while it is fresh, else a new one."""
         kept = self._simulations.get(domain)
         if kept is None or not _fresh(now, domain.changes - kept.changes, kept):
-            kept = PolicySimulation(now, domain, self._state.shares, self._queues.last_seq)
+            last_seq, granted = self._queues.last_seq, self._granted()
+            kept = PolicySimulation(now, domain, self._state.shares, last_seq, granted=granted)
             self._simulations[domain] = kept
         return kept
 
@@ -198,9 +203,17 @@ class Estimator:
         kept = self._probings.get(domain)
         if kept is None or not _fresh(now, domain.changes - kept.changes, kept):
             probes = self._probes(domain)
-            kept = PolicySimulation(now, domain, self._state.shares, self._queues.last_seq, probes=probes)
+            last_seq, granted = self._queues.last_seq, self._granted()
+            kept = PolicySimulation(now, domain, self._state.shares, last_seq, probes=probes, granted=granted)
             self._probings[domain] = kept
         return kept
+
+    def _granted(self) -> set[LimitName]:
+        """The limits of which this router has all tokens that it wants: more are expected to be granted to it
+        when it wants them."""
+        limits = self._state.limits
+        wanted = demand(limits.values(), self._queues)
+        return {name for name, limit in limits.items() if wanted[name] <= limit.held}
 
     def _probes(self, domain: CompetitionDomain) -> list[NewRequest]:
         """A request for each model and tier of a new user, and of the users with the most waiting ones."""
@@ -238,8 +251,9 @@ def _next(
 ) -> UserForecastSnapshot:
     """After the waiting requests of a user, of which these start in a simulation; `newer` ones have arrived
     since the probe."""
-    if starts_s:
-        pace_s = starts_s[-1] / len(starts_s)
+    known_s = starts_s if probed_s is None else [*starts_s, probed_s]
+    if len(known_s) > 1:
+        pace_s = max(pace_s, (known_s[-1] - known_s[0]) / (len(known_s) - 1))
     next_s = max(new_s, pace_s * (waiting + 1)) if probed_s is None else probed_s + pace_s * newer
     return UserForecastSnapshot(waiting, next_s, pace_s)
 

@@ -1,6 +1,6 @@
 """An independent copy of the state of a competition domain: the view of a forecast."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from beacon_router.scheduling.fair_share import FairShares
 from beacon_router.scheduling.state.backend_set import BackendSet
@@ -15,10 +15,17 @@ class ForkedDomain:
     """Queues, backends, limits and shares, copied so that nothing done here changes the live state.
 
     Runs of other domains do not end here: their part of a limit or of the region's concurrency is left out.
+    Of a limit in `granted`, more tokens than are held now are expected to be granted, up to its cap.
     """
 
-    def __init__(self, domain: CompetitionDomain, shares: Mapping[str, tuple[FairShares, ...]]) -> None:
+    def __init__(
+        self,
+        domain: CompetitionDomain,
+        shares: Mapping[str, tuple[FairShares, ...]],
+        granted: Collection[LimitName] = (),
+    ) -> None:
         self._live_shares = shares
+        self._granted = granted
         self._limits: dict[LimitName, Limit] = {}
         self._queues: dict[RequestQueue, RequestQueue] = {}
         self._shares: dict[str, tuple[FairShares, ...]] = {}
@@ -69,7 +76,8 @@ class ForkedDomain:
     def _limit(self, live: Limit) -> Limit:
         if live.name not in self._limits:
             copy = self._limits[live.name] = Limit(live.name, live.cap, live.model)
-            copy.held, copy.served = live.held - live.used, live.served.copy()  # and those of the runs copied
+            held = live.cap if live.name in self._granted else live.held
+            copy.held, copy.served = held - live.used, live.served.copy()  # and those of the runs copied
         return self._limits[live.name]
 
     def _set(self, live: BackendSet) -> BackendSet:

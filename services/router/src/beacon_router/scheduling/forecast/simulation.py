@@ -1,7 +1,7 @@
 """What the policy would start, if runs took their expected time and the last arrivals came again."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
@@ -14,6 +14,7 @@ from beacon_router.scheduling.policy import Choice
 from beacon_router.scheduling.state.backend_state import RunningRequest
 from beacon_router.scheduling.state.domains import Arrival, CompetitionDomain
 from beacon_router.scheduling.state.request_queue import QueuedRequest
+from beacon_router.scheduling.state.topology import LimitName
 from beacon_router.scheduling.transitions import choose_among
 
 MAX_DISPATCHES = 500
@@ -43,8 +44,10 @@ class PolicySimulation:
         last_seq: int,
         *,
         probes: Sequence[NewRequest] = (),
+        granted: Collection[LimitName] = (),
     ) -> None:
-        """`probes` are imagined requests: their starts are recorded, and take no slot."""
+        """`probes` are imagined requests: their starts are recorded, and take no slot. `granted` are limits
+        of which more tokens are expected, up to their caps."""
         self.made_at = now
         self.ended_at = now
         self.last_seq = last_seq
@@ -57,7 +60,7 @@ class PolicySimulation:
         self.dispatches = 0
         self.probed: dict[NewRequest, float] = {}
         """The moments at which probes would start."""
-        self._fork = ForkedDomain(domain, shares)
+        self._fork = ForkedDomain(domain, shares, granted)
         self._probes = {self._probe(now, place, probe): probe for place, probe in enumerate(probes, 1)}
         self._events: list[tuple[float, int, _Event]] = []
         self._pushed = 0
