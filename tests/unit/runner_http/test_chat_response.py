@@ -1,6 +1,7 @@
 """A streamed chat response, over the events of its run."""
 
 import asyncio
+import weakref
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -42,6 +43,9 @@ async def streamed(events: Sequence[InteractiveEvent]) -> bytes:
     connection = SimpleNamespace(lost=False, on_lost=None)
     await response({"path": "/v1/chat/completions", CONNECTION: connection}, receive, send)
     assert memory.held_bytes == 0
+    freed = weakref.ref(response)
+    del response
+    assert freed() is None, "it keeps itself alive until the garbage collector runs"
     return b"".join(body)
 
 

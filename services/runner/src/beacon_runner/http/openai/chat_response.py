@@ -46,7 +46,7 @@ class ChatResponse:
         """`memory` holds the request, and is released at the end."""
         self._run = run
         self._memory = memory
-        self.on_event = self._stream if stream else self._complete
+        self._streams = stream
         self._include_usage = include_usage
         self._clock = clock
         self._began = clock.now()
@@ -77,6 +77,9 @@ class ChatResponse:
 
     def admitted(self, request_id: str, admission: Admitted) -> None:
         self._id, self._admission = request_id, admission
+
+    def on_event(self, event: InteractiveEvent) -> Awaitable[None]:
+        return self._stream(event) if self._streams else self._complete(event)
 
     async def _complete(self, event: InteractiveEvent) -> None:
         if isinstance(event, bytes):
