@@ -7,7 +7,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from beacon_config.limits import RetentionConfig
+from beacon_config.retention import RetentionConfig
 from beacon_contracts.ids import UserId, new_uuid
 from beacon_contracts.jobs import JobState
 from beacon_contracts.tiers import JobClass

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from beacon_config.limits import RetentionConfig
+from beacon_config.retention import RetentionConfig
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.jobs.retention import Removal, RetentionCandidate, is_expired
 from beacon_runner.domain.jobs.states import LIVE, TERMINAL

@@ -5,7 +5,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from beacon_config import LiveConfig
-from beacon_config.limits import RetentionConfig
+from beacon_config.retention import RetentionConfig
 from beacon_contracts.jobs import JobState
 from beacon_lifecycle import ManualClock, RunResult
 from beacon_redis import RedisAddress

@@ -1,4 +1,4 @@
-"""What two configurations differ in, key by key."""
+"""The differences between two configurations, key by key."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple

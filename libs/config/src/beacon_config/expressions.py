@@ -10,7 +10,7 @@ from jmespath.functions import Functions
 Node = Mapping[str, Any]
 
 REQUEST_SOURCES = ("request_id", "model", "input", "params", "context")
-"""What the expressions of a request are evaluated over."""
+"""The names that expressions of a request can use."""
 # Their other children are evaluated over the result of the first one.
 _CHAINS = frozenset(
     {"subexpression", "index_expression", "projection", "value_projection", "filter_projection", "pipe"}
@@ -26,7 +26,7 @@ def checked_expression(text: str) -> str:
 
 
 def checked_request_expression(text: str) -> str:
-    """The same for one over the sources of a request."""
+    """As `checked_expression`, for an expression over `REQUEST_SOURCES`."""
     checked_expression(text)
     if unknown := set(_root_names(_parsed(text))) - set(REQUEST_SOURCES):
         raise ValueError(f"uses {min(unknown)}; a request is made from {', '.join(REQUEST_SOURCES)}")
@@ -48,7 +48,7 @@ def _nodes(node: Node) -> Iterator[Node]:
 
 
 def _root_names(node: Node) -> Iterator[str]:
-    """The fields that are looked up in what the whole expression is evaluated over."""
+    """The fields that the expression reads from its top-level document."""
     if node["type"] == "field":
         yield node["value"]
     elif node["type"] != "expref":

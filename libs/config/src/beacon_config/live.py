@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class LiveConfig:
-    """`current` is replaced as a whole; who needs it later keeps this object instead."""
+    """Holds the configuration that applies now. Keep a reference to this object, not to `current`."""
 
     def __init__(
         self, config: BeaconConfig, revision: int | None = None, created_at: datetime | None = None

@@ -51,25 +51,25 @@ CallPath = Annotated[str, AfterValidator(_path)]
 
 
 class ProgressMapping(Section):
-    """Where a backend reports the progress of a run that goes on. Expressions are JMESPath."""
+    """Where a backend reports the progress of a run. Expressions are JMESPath."""
 
-    progress: Expression = Field(default="progress", description="Where the progress is, from 0 to 1")
-    percent: Expression = Field(default="percent", description="Where the progress is, from 0 to 100")
+    progress: Expression = Field(default="progress", description="The progress, from 0 to 1")
+    percent: Expression = Field(default="percent", description="The progress, from 0 to 100")
     message: Expression = Field(
         default="message",
-        description="Where a text for the user is. Of several lines the last one counts; the percent of a "
+        description="A text for the user. Of several lines the last one is used; the percent of a "
         "progress bar in it (`45%|####    | 9/20`) is used if there is no other",
     )
     preview: Expression = Field(
         default="preview",
-        description="Where an image of what is done so far is: a data URL of at most 64 KiB",
+        description="An image of the intermediate result: a data URL of at most 64 KiB",
     )
 
 
 class HttpMapping(ProgressMapping):
-    """How the dialect `http` talks to a backend. Expressions are JMESPath.
+    """Requests and answers of the dialect `http`. Expressions are JMESPath.
 
-    Those of the progress are applied to an answer of several documents: server-sent events, or lines of JSON.
+    Progress is read from answers of several documents: server-sent events, or lines of JSON.
     """
 
     method: Literal["POST", "PUT", "PATCH", "GET"] = Field(
@@ -84,14 +84,14 @@ class HttpMapping(ProgressMapping):
         "params and context; other values are constants. Default: the params and the input in one object",
     )
     output: Expression | None = Field(
-        default=None, description="Where a JSON answer has the output; default: the whole answer"
+        default=None, description="The output in a JSON answer; default: the whole answer"
     )
     error: Expression | None = Field(
         default=None,
-        description="Where a JSON answer with status 2xx reports an error; anything found is one",
+        description="The error in a JSON answer with status 2xx; if it finds a value, the run has failed",
     )
     usage: Expression | None = Field(
-        default=None, description="Where a JSON answer has its usage; also read for load_s and run_s"
+        default=None, description="The usage in a JSON answer: tokens, load_s and run_s"
     )
 
 
@@ -108,9 +108,9 @@ Words = Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Fie
 
 
 class PollingMapping(ProgressMapping):
-    """How the dialect `async` submits a run, asks for its state and cancels it. Expressions are JMESPath.
+    """How the dialect `async` submits, polls and cancels a run. Expressions are JMESPath.
 
-    Those of the progress are applied to the state of a run.
+    Progress is read from the state of a run.
     """
 
     submit_path: CallPath | None = Field(
@@ -121,38 +121,42 @@ class PollingMapping(ProgressMapping):
     )
     idempotency_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")] | None = Field(
         default=None,
-        description="The header in which the backend takes a key that makes a repeated submission harmless. "
-        "Without it, a submission whose answer was lost fails the inference and is not repeated; with it, it "
-        "is repeated three times",
+        description="The header for an idempotency key, if the backend supports one: a submission whose "
+        "answer was lost is then repeated three times. Without it, the inference fails and the submission "
+        "is not repeated",
     )
     id: Expression = Field(
         default="id",
-        description="Where the answer to the submission has the id of the run; of a URL, its path is the id",
+        description="The id of the run in the answer to the submission; if it is a URL, its path is the id",
     )
     status_path: RunPath = Field(description="Appended to the url for a `GET` of the state; contains {id}")
     result_path: RunPath | None = Field(
         default=None,
-        description="The same for the result of a completed run; default: the state contains it",
+        description="Appended to the url for a `GET` of the result of a completed run; default: the state "
+        "contains it",
     )
-    cancel_path: RunPath | None = Field(default=None, description="The same to cancel a run")
+    cancel_path: RunPath | None = Field(default=None, description="Appended to the url to cancel a run")
     cancel_method: Literal["POST", "PUT", "DELETE"] = Field(
         default="POST", description="The method to cancel a run"
     )
     state: Expression = Field(
-        default="status", description="Where the state has its word, one of the following lists"
+        default="status",
+        description="The word for the state of the run; the following lists have the possible words",
     )
     queued: Words = Field(
-        default=["queued"], description="Words for a run that waits or starts: its run timeout is not counted"
+        default=["queued"], description="Words for a run that waits or starts; its run timeout has not begun"
     )
     running: Words = Field(default=["running"], description="Words for a run in progress")
     completed: Words = Field(default=["completed"], description="Words for a run that has a result")
     failed: Words = Field(default=["failed"], description="Words for a run that has failed")
-    timed_out: Words = Field(default=[], description="Words for a run that the backend ended for its length")
+    timed_out: Words = Field(
+        default=[], description="Words for a run that the backend ended because of a timeout"
+    )
     cancelled: Words = Field(default=["cancelled"], description="Words for a run that was cancelled")
     output: Expression | None = Field(
-        default=None, description="Where the result has the output; default: the whole result"
+        default=None, description="The output in the result; default: the whole result"
     )
-    error: Expression = Field(default="error", description="Where the state has the error of a failed run")
+    error: Expression = Field(default="error", description="The error of a failed run in its state")
     account_locked: Expression | None = Field(
         default=None,
         description="True for an answer with status 403 that is about the account, not about the request: "

@@ -28,7 +28,7 @@ class LanesConfig(Section):
     )
     count: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=20,
-        description="Lanes of least_loaded and hash",
+        description="Number of lanes of the strategies least_loaded and hash",
         json_schema_extra=RESTART,
     )
 
@@ -41,14 +41,14 @@ class PoolConfig(Section):
         json_schema_extra=RESTART,
     )
     classes: Annotated[list[JobClass], Field(min_length=1)] = Field(
-        description="Its own class, then those that it helps when its own is empty",
+        description="The class that it serves first, then those that it serves while that one is empty",
         json_schema_extra=RESTART,
     )
     strict: bool = Field(default=False, description="Serve the first class only", json_schema_extra=RESTART)
 
     @property
     def served(self) -> list[JobClass]:
-        """The classes whose jobs it runs: a strict pool serves its first class only."""
+        """The classes whose jobs the pool runs: a strict pool serves its first class only."""
         return self.classes[:1] if self.strict else self.classes
 
 

@@ -8,16 +8,14 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from beacon_config.api import ApiConfig
 from beacon_config.features import INPUT, FeatureConfig, template_errors
-from beacon_config.limits import (
-    ApiConfig,
-    FilesConfig,
-    LimitsConfig,
-    RetentionConfig,
-    RouterConfig,
-    RunnerConfig,
-)
+from beacon_config.files import FilesConfig
+from beacon_config.limits import LimitsConfig
 from beacon_config.queues import DEFAULT_POOLS, LanesConfig, PoolConfig, PromotionConfig
+from beacon_config.retention import RetentionConfig
+from beacon_config.router import RouterConfig
+from beacon_config.runner import RunnerConfig
 from beacon_config.section import Section
 from beacon_config.skip_prices import DEFAULT_SKIP_PRICES, SkipPrice
 from beacon_config.tiers import DEFAULT_TIERS, TierConfig
@@ -83,7 +81,7 @@ class BeaconConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _derive_regions_and_models(cls, data: Any) -> Any:
-        """Without [regions] or [models], those that the backends name exist, with default settings."""
+        """Without [regions] or [models], adds the ones that the backends name, with default settings."""
         backends = data.get("backends") if isinstance(data, dict) else None
         if not isinstance(backends, dict) or not all(isinstance(one, dict) for one in backends.values()):
             return data

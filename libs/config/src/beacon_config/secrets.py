@@ -1,4 +1,4 @@
-"""Secrets that stand in a document itself. A stored document has the names of their variables instead."""
+"""Finds secrets in clear text in a document. A stored document may only name environment variables."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -11,9 +11,9 @@ class SkipPrice(Section):
     """The price for a job of at most `up_to_s` seconds; the last price has no limit."""
 
     up_to_s: PositiveSeconds | None = Field(
-        default=None, description="Duration of the job; the last price has none"
+        default=None, description="Longest duration of the job at this price; the last price has none"
     )
-    price: Annotated[int, Field(ge=0, le=1_000_000)] = Field(description="Credit")
+    price: Annotated[int, Field(ge=0, le=1_000_000)] = Field(description="Price in credits")
 
 
 DEFAULT_SKIP_PRICES = [

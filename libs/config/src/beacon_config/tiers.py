@@ -12,7 +12,7 @@ from beacon_contracts.tiers import JobClass
 class TierConfig(Section):
     """A group of users; the first tier of the file has priority. A limit that is left out does not apply.
 
-    Without any, the five of the shipped file apply.
+    Without this section, the five tiers of the shipped file apply.
     """
 
     job_class: JobClass = Field(
@@ -43,7 +43,8 @@ class TierConfig(Section):
     models: list[Name] = Field(default_factory=list, description="Allowed models; empty: all")
     starvation_bound_s: PositiveSeconds = Field(
         default=60.0,
-        description="Wait after which its head has priority over rank; at least that of a higher tier",
+        description="Wait after which the first request of the tier has priority over rank; at least the "
+        "bound of a higher tier",
     )
     starvation_weight: Count = Field(
         default=1, description="Share of the tier when several are past their bounds"

@@ -36,7 +36,7 @@ class FileInput(StrEnum):
 
 
 class RegionConfig(Section):
-    """Where backends are. Without any, the regions are those that the backends name."""
+    """A place of backends. Without this section, the regions are the ones that the backends name."""
 
     aliases: list[Name] = Field(default_factory=list, description="Other names, in any case")
     concurrency: Count | None = Field(
@@ -95,9 +95,9 @@ Secret = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_
 class BackendConfig(Section):
     """One GPU endpoint."""
 
-    region: Name = Field(default=DEFAULT_REGION, description="Where it is")
-    dialect: Dialect = Field(description="Its wire format; docs/quickstart.md describes each")
-    url: HttpUrl = Field(description="Its address; BEACON_BACKEND_<NAME>_URL overrides it")
+    region: Name = Field(default=DEFAULT_REGION, description="The region of the backend")
+    dialect: Dialect = Field(description="The wire format; docs/quickstart.md describes each")
+    url: HttpUrl = Field(description="The address; BEACON_BACKEND_<NAME>_URL overrides it")
     models: Annotated[list[Name], Field(min_length=1)] = Field(description="The models that it serves")
     slots: Annotated[int, Field(ge=0, le=100_000)] = Field(
         default=1, description="Requests that it runs at the same time; 0 starts none"
@@ -113,13 +113,14 @@ class BackendConfig(Section):
     )
     health_url: HttpUrl | None = Field(
         default=None,
-        description="Asked by the health checks; below 500 is healthy. After a 403, asked with the "
-        "credentials, except with dialect openai. Default: /healthz of its server",
+        description="Address of the health checks; a status below 500 is healthy. After a 403 it is "
+        "requested with the credentials, except with dialect openai. Default: /healthz of the backend's "
+        "server",
     )
     api_key_env: Annotated[str, AfterValidator(_variable)] | None = Field(
         default=None,
-        description="The variable with its key, sent as `Authorization: Bearer`; with preset fal as "
-        "`Authorization: Key`",
+        description="The environment variable with the key, sent as `Authorization: Bearer`; with preset "
+        "fal as `Authorization: Key`",
     )
     headers: Annotated[dict[str, Secret], AfterValidator(_header_names)] = Field(
         default_factory=dict, description="Sent with each request; `env:NAME` is the value of a variable"
@@ -134,17 +135,21 @@ class BackendConfig(Section):
     proxy: Annotated[Secret, AfterValidator(_proxy)] | None = Field(
         default=None, description="Address of an HTTP proxy, or `env:NAME` of a variable with it"
     )
-    connect_timeout_s: PositiveSeconds = Field(default=10.0, description="For a connection")
+    connect_timeout_s: PositiveSeconds = Field(
+        default=10.0, description="Time limit for opening a connection"
+    )
     run_timeout_s: PositiveSeconds | None = Field(
         default=None, description="Longest run on this backend; the run timeout of the model applies too"
     )
     scale_to_zero: bool = Field(
         default=False,
-        description="It has no running instance while it has no work: a refused connection, an unknown host "
-        "name, 502 and 503 mean that it starts, and its work waits for that. Health checks leave it alone",
+        description="The backend has no running instance while it has no work: a refused connection, an "
+        "unknown host name, 502 and 503 mean that an instance starts, and the work waits for it. There are "
+        "no health checks",
     )
     capabilities: list[Capability] | None = Field(
-        default=None, description="Of chat requests; default: all of dialect openai, else none"
+        default=None,
+        description="Capabilities for chat requests. Default: all with dialect openai, else none",
     )
     http: HttpMapping | None = Field(default=None, description="The mapping of the dialect `http`")
     preset: Literal["replicate", "runpod", "fal"] | None = Field(
@@ -155,25 +160,26 @@ class BackendConfig(Section):
     )
     model_names: dict[Name, Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}$")]] = Field(
         default_factory=dict,
-        description="Dialect `async`: what the backend calls its models, where that differs",
+        description="Dialect `async`: the backend's own names of models, where they differ",
     )
     spawn: bool = Field(
         default=False,
-        description="Dialect `modal`: runs are submitted and polled, so that none is bound to a connection",
+        description="Dialect `modal`: runs are submitted and polled, and survive a lost connection",
     )
     files: FileInput = Field(
         default=FileInput.BASE64,
-        description="How it gets the files that an input names: as an address, as base64 text, or as "
+        description="How files that an input names are sent: as an address, as base64 text, or as "
         "parts of a multipart/form-data request",
     )
     fetch_outputs: bool | None = Field(
         default=None,
-        description="Whether URLs in its output are fetched and kept as files: those of its own origin "
-        "and of `fetch_hosts`. Default: if there are such hosts; the presets replicate and fal know theirs",
+        description="Whether URLs in outputs are fetched and kept as files: URLs of the backend's own "
+        "origin and of `fetch_hosts`. Default: true if there are `fetch_hosts`, and with the presets "
+        "replicate and fal",
     )
     fetch_hosts: HostNames = Field(
         default_factory=list,
-        description="Hosts that its outputs may be fetched from; `*.example.com` allows all names below it",
+        description="Hosts that outputs may be fetched from; `*.example.com` allows all names below it",
     )
 
     @model_validator(mode="after")
@@ -196,7 +202,7 @@ class BackendConfig(Section):
 
     @model_validator(mode="after")
     def _check_dialect(self) -> Self:
-        """Keys of other dialects."""
+        """Refuses keys that belong to another dialect."""
         for key, dialect in _KEYS_OF_DIALECTS.items():
             if getattr(self, key) and self.dialect is not dialect:
                 raise ValueError(f"has {key}, but its dialect is {self.dialect}")
@@ -212,7 +218,7 @@ class BackendConfig(Section):
 
     @property
     def output_hosts(self) -> list[str]:
-        """Beside its own origin: where files of its outputs are fetched from."""
+        """The hosts, besides its own origin, that files of its outputs are fetched from."""
         known = self.polled_by.output_hosts if self.preset or self.polling else []
         return [*self.fetch_hosts, *known]
 
@@ -260,15 +266,19 @@ class ModelKind(StrEnum):
 
 
 class ModelConfig(Section):
-    """What can be requested. Without any, the models are those that the backends serve."""
+    """A model that jobs can request. Without this section, the models are those that the backends serve."""
 
     kind: ModelKind | None = Field(
         default=None, description="Default: chat if a backend of dialect openai serves it, else other"
     )
     expected_load_s: Seconds = Field(default=5.0, description="Time to load it, until it is measured")
     expected_run_s: Seconds = Field(default=5.0, description="Time of a run, until it is measured")
-    load_timeout_s: PositiveSeconds | None = Field(default=None, description="Replaces that of [router]")
-    run_timeout_s: PositiveSeconds | None = Field(default=None, description="Replaces that of [router]")
+    load_timeout_s: PositiveSeconds | None = Field(
+        default=None, description="Replaces `load_timeout_s` of [router]"
+    )
+    run_timeout_s: PositiveSeconds | None = Field(
+        default=None, description="Replaces `run_timeout_s` of [router]"
+    )
     paused: bool = Field(default=False, description="Requests are accepted and wait; none is started")
     limit: Count | None = Field(default=None, description="Concurrent runs in all regions")
     exclusive: bool = Field(default=False, description="One run at a time per region")
@@ -281,15 +291,17 @@ class ModelConfig(Section):
         "Default: with a workflow, the schema of its inputs",
     )
     workflow: WorkflowConfig | None = Field(
-        default=None, description="What backends of the dialect `comfyui` run as this model"
+        default=None, description="The workflow that backends of the dialect `comfyui` run as this model"
     )
     size: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
-        default=None, description="The field of params or input that gives the size of a request"
+        default=None,
+        description="The field of `params` or `input` with the size of a request, on which the run time "
+        "depends",
     )
 
     @property
     def schema_of_inputs(self) -> dict[str, Any] | None:
-        """The given one, or that of the workflow."""
+        """`input_schema`, or the schema of the workflow's inputs."""
         if self.input_schema is None and self.workflow is not None:
             return self.workflow.input_schema()
         return self.input_schema

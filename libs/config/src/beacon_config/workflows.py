@@ -34,15 +34,15 @@ def _unusable(graph: dict[str, Any]) -> str | None:
 
 
 class WorkflowConfig(Section):
-    """A workflow of ComfyUI: what it runs, and where each field of the input is set in it."""
+    """A workflow of ComfyUI, and the node that each field of the input sets."""
 
     graph: Annotated[dict[str, Any], AfterValidator(_graph)] = Field(
         description="The workflow in the API format: the path of a JSON file, or a table"
     )
     inputs: dict[str, Annotated[str, Field(pattern=r"^[^.\s]+\.[^\s]+$")]] = Field(
         default_factory=dict,
-        description="For each field of an input or of params the `node.field` that it sets. A field of the "
-        "input that is not named here is refused",
+        description="For each field of an input or of params, the `node.field` that it sets. Other fields "
+        "of the input are refused",
     )
     outputs: list[str] = Field(
         default_factory=list, description="The nodes whose files are the output; default: all that save files"
@@ -56,7 +56,7 @@ class WorkflowConfig(Section):
         return self
 
     def input_schema(self) -> dict[str, Any]:
-        """Of the inputs, by the values that the workflow has in their places; none is required."""
+        """The schema of the inputs, by their values in the workflow; no input is required."""
         properties = {name: self._property(*target.split(".", 1)) for name, target in self.inputs.items()}
         return {
             "type": "object",
@@ -72,7 +72,7 @@ class WorkflowConfig(Section):
         match value:
             case bool():
                 return {"type": "boolean", "default": value}
-            case int() | float():  # a file in the API format does not tell 7 from 7.0
+            case int() | float():  # a file in the API format has 7 for both 7 and 7.0
                 return {"type": "number", "default": value}
             case str():
                 return {"type": "string", "default": value}

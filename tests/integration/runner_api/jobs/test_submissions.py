@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from beacon_config.limits import RetentionConfig
+from beacon_config.retention import RetentionConfig
 from beacon_contracts.ids import decode_job_id
 from beacon_contracts.jobs import JobAccepted
 from beacon_runner.maintenance.retention import Retention

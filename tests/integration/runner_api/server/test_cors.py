@@ -2,7 +2,7 @@
 
 import pytest
 
-from beacon_config.limits import ApiConfig
+from beacon_config.api import ApiConfig
 from tests.integration.runner_api.harness import CONFIG, ApiHarness, api_harness
 
 PREFLIGHT = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}

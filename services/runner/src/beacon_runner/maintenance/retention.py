@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from beacon_config.limits import RetentionConfig
+from beacon_config.retention import RetentionConfig
 from beacon_lifecycle import RunResult
 from beacon_runner.domain.jobs.retention import Removal, is_expired, kept_s
 from beacon_runner.ports.retention import RetentionStore

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from beacon_config.limits import RetentionConfig
+from beacon_config.retention import RetentionConfig
 from beacon_contracts.ids import JobId
 from beacon_contracts.jobs import JobState
 from beacon_runner.domain.jobs.states import TERMINAL
