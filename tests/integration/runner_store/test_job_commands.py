@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from beacon_contracts.accounts import DisabledJobs
-from beacon_contracts.bulk import JobSelector, OperationAction
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.jobs import ExecutionState, JobState
+from beacon_contracts.operations import JobSelector, OperationAction
 from beacon_runner.domain.accounts.audit import Actor
 from beacon_runner.domain.errors import (
     ExecutionNotFoundError,

@@ -10,7 +10,7 @@ from beacon_cli.errors import InputError
 from beacon_cli.output.printing import facts, print_result
 from beacon_cli.selection import wants_json
 from beacon_client.runner import RunnerClient
-from beacon_contracts.bulk import OperationState, OperationView
+from beacon_contracts.operations import OperationState, OperationView
 
 POLL_S = 0.5
 

@@ -21,17 +21,17 @@ from beacon_contracts.accounts import (
     UserView,
 )
 from beacon_contracts.audit import AuditAction, AuditEntryView, AuditPage
-from beacon_contracts.bulk import OperationView
 from beacon_contracts.demand import GpuDemand
 from beacon_contracts.model import RequestModel
-from beacon_contracts.operations import (
+from beacon_contracts.operations import OperationView
+from beacon_contracts.problem import Problem
+from beacon_contracts.queue_admin import (
     AffectedCount,
     DeadLetterChoice,
     DeadLetterPage,
     DeadLetterView,
     RuntimeStats,
 )
-from beacon_contracts.problem import Problem
 from beacon_contracts.tiers import JobClass, Tier
 from beacon_contracts.usage import UsageReport
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
-from beacon_contracts.bulk import JobSelector
 from beacon_contracts.jobs import JobState
+from beacon_contracts.operations import JobSelector
 
 
 class JobFilters(TypedDict, total=False):

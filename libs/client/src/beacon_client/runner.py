@@ -25,7 +25,6 @@ from beacon_client.usage import fetch_usage
 from beacon_client.watching import watch
 from beacon_client.webhooks import WebhooksClient
 from beacon_contracts.accounts import Me
-from beacon_contracts.bulk import BulkAction, BulkRequest, OperationView
 from beacon_contracts.catalogue import (
     FeatureList,
     FeatureView,
@@ -47,6 +46,7 @@ from beacon_contracts.jobs import (
     JobView,
     job_submission,
 )
+from beacon_contracts.operations import BulkAction, BulkRequest, OperationView
 from beacon_contracts.usage import UsageReport
 from beacon_contracts.wait_reason import WhyView
 

@@ -17,11 +17,11 @@ from beacon_client.outputs import SavedFile
 from beacon_client.runner import RunnerClient
 from beacon_client.submissions import Submission
 from beacon_contracts.accounts import Me
-from beacon_contracts.bulk import BulkAction, OperationView
 from beacon_contracts.catalogue import FeatureView, ModelView, RegionList
 from beacon_contracts.events import JobEvent
 from beacon_contracts.files import FileView
 from beacon_contracts.jobs import ExecutionView, JobAccepted, JobSummary, JobView
+from beacon_contracts.operations import BulkAction, OperationView
 from beacon_contracts.usage import UsageReport
 from beacon_contracts.wait_reason import WhyView
 

@@ -11,7 +11,7 @@ from beacon_contracts.tiers import JobClass, ShareWeight, Tier
 
 
 class Scope(StrEnum):
-    """What a key may do: its user's own work, the administration, or the calls of another service."""
+    """The permission of a key: work of its own user, administration, or calls by another service."""
 
     USER = "user"
     ADMIN = "admin"
@@ -32,7 +32,7 @@ class Me(ResponseModel):
 
     `limits`: `pending_jobs`, `jobs_per_hour`, `in_flight_executions`, `gpu_seconds_per_day`,
     `requests_per_minute` and `concurrent_requests` of `/v1`, `streams` and `storage_bytes`.
-    `models`: those that the tier allows; empty means all.
+    `models`: the models that the tier allows; empty means all.
     """
 
     user_id: str
@@ -79,7 +79,7 @@ class NewUser(RequestModel):
 
 
 class DisabledJobs(StrEnum):
-    """What happens to the live jobs of a disabled user; held jobs continue when the user is enabled."""
+    """Whether the live jobs of a disabled user are held, until the user is enabled, or cancelled."""
 
     HOLD = "hold"
     CANCEL = "cancel"

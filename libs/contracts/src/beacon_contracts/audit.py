@@ -8,9 +8,9 @@ from beacon_contracts.model import ResponseModel
 
 
 class AuditAction(StrEnum):
-    """Changes that are recorded; the part before the point names the kind of the target.
+    """Changes that are recorded; the part before the dot is the kind of the target.
 
-    Cancelling, resuming, skipping, retrying, and deleting files is recorded only for what is another user's.
+    Cancel, resume, skip, retry and the deletion of files are recorded only for jobs and files of other users.
     """
 
     USER_CREATED = "user.created"

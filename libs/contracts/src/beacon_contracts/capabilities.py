@@ -1,10 +1,10 @@
-"""What a chat request may need of a backend."""
+"""The capabilities of backends for chat requests."""
 
 from enum import StrEnum
 
 
 class Capability(StrEnum):
-    """What a request may need of a backend."""
+    """A parameter or content of chat requests that not every backend supports."""
 
     TOOLS = "tools"
     JSON_SCHEMA = "json_schema"

@@ -12,8 +12,11 @@ Comment = Annotated[Text, Field(max_length=500)]
 
 
 class RouterConfigRequest(RequestModel):
-    """The runner sends it to a router with an older revision. A router ignores an older one than its own:
-    numbers begin again when the database was restored from a backup, so that the time decides."""
+    """The newest revision, which the runner sends to routers with an older one.
+
+    A router ignores a revision that was created before its own. The time decides and not the number, because
+    numbers begin again after the database was restored from a backup.
+    """
 
     revision: int = Field(ge=1)
     created_at: AwareDatetime
@@ -21,20 +24,20 @@ class RouterConfigRequest(RequestModel):
 
 
 class RouterConfigView(ResponseModel):
-    """What a router runs on. `revision` is null until it has received one: then its own file applies."""
+    """The revision that a router uses. `revision` is null until it has received one: its own file applies."""
 
     revision: int | None = None
     created_at: datetime | None = None
     applied_at: datetime | None = None
     refused: int | None = None
-    """A later revision that it could not apply; it goes on with the one before."""
+    """A later revision that it could not apply; the one before stays in use."""
     refused_created_at: datetime | None = None
     errors: list[str] = Field(default_factory=list)
     """Why it was refused."""
 
 
 class RouterRevision(ResponseModel):
-    """What a router runs on, or why that is unknown. `refused`: a later revision that it could not apply."""
+    """The revision that a router uses. `refused`: a later one that it could not apply, with `errors`."""
 
     url: str
     revision: int | None = None
@@ -60,7 +63,7 @@ class ConfigDocumentView(ConfigRevisionView):
 
 
 class ConfigView(ConfigDocumentView):
-    """The newest revision, and what the routers run on."""
+    """The newest revision, and the revisions that the routers use."""
 
     routers: list[RouterRevision] = Field(default_factory=list)
 
@@ -81,8 +84,11 @@ class ConfigDifference(ResponseModel):
 
 
 class StrandedWork(ResponseModel):
-    """Unfinished executions that no backend could run any more: they would fail with `model_removed`. Or
-    unfinished jobs of a class that no pool would serve: they would wait."""
+    """Unfinished work that a change leaves without a backend or pool.
+
+    Executions that no backend could run would fail with `model_removed`. Jobs of a class that no pool serves
+    would wait.
+    """
 
     model: str | None = None
     region: str | None = None
@@ -92,7 +98,7 @@ class StrandedWork(ResponseModel):
 
 
 class ConfigChange(ResponseModel):
-    """What a change does. `revision` is the newest one; it is a new one if `applied`."""
+    """The effects of a change. `revision` is the newest revision: a new one if `applied`."""
 
     revision: int
     applied: bool
@@ -104,7 +110,7 @@ class ConfigChange(ResponseModel):
 
 
 class ConfigRollback(RequestModel):
-    """Which revision applies again, as a new one."""
+    """The earlier revision that applies again, as a new one."""
 
     revision: int = Field(ge=1, le=2_147_483_647)
     comment: Comment = ""

@@ -11,27 +11,32 @@ class DemandTotals(ResponseModel):
     waiting: int = Field(description="At the routers and in the runner's queues")
     running: int
     gpu_seconds: float = Field(
-        description="Of what waits, unless its model is paused, and what is left of the runs; without loads"
+        description="Expected GPU seconds of waiting work, except of paused models, and of the rest of the "
+        "runs; without loads"
     )
-    slots: int = Field(description="Of backends that take work now")
-    slots_needed: int = Field(description="That would do the work within the target")
+    slots: int = Field(description="Slots of the backends that take work now")
+    slots_needed: int = Field(description="Slots that would do the work within the target")
 
 
 class ModelDemand(DemandTotals):
-    """Of one model in one region."""
+    """The demand for one model in one region."""
 
     model: str
     region: str
-    run_s: float = Field(description="Seconds of a run, as measured; until then as configured")
+    run_s: float = Field(
+        description="Measured seconds of a run; configured seconds until there is a measurement"
+    )
     load_s: float
     wait_p50_s: float | None = Field(
-        default=None, description="Of a new request of the lowest tier; null if nothing can run it now"
+        default=None,
+        description="Estimated wait of a new request of the lowest tier; null if no backend can run it now",
     )
     wait_p90_s: float | None = None
 
 
 class GpuDemand(ResponseModel):
-    """Work is counted once: where it was asked for, after a failure where it failed, and where it runs.
+    """The demand by model and region. Waiting work counts in the region that it requests, after a failure in
+    the region where it failed, and running work where it runs.
 
     Later stages of pipelines, and jobs that start at a later time or wait for a limit of their user, are
     not counted.
@@ -41,5 +46,5 @@ class GpuDemand(ResponseModel):
     total: DemandTotals
     models: list[ModelDemand]
     unavailable_routers: list[str] = Field(
-        default_factory=list, description="What waits or runs at these is missing"
+        default_factory=list, description="Routers that did not answer: their work is missing"
     )

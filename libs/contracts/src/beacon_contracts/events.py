@@ -58,14 +58,14 @@ class JobEvent(ResponseModel):
 
     @property
     def progress(self) -> ExecutionProgress | None:
-        """Of an `EXECUTION_PROGRESS` event."""
+        """The data of an `EXECUTION_PROGRESS` event; None for other types."""
         if self.type is not EventType.EXECUTION_PROGRESS:
             return None
         return ExecutionProgress.model_validate(self.data)
 
 
 class EventPage(ResponseModel):
-    """Events so far; `more` while the job can have further ones."""
+    """The events so far; `more`: the job can have further events."""
 
     events: list[JobEvent]
     more: bool

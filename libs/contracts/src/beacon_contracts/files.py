@@ -15,7 +15,7 @@ OUTPUTS = "outputs"
 class FileView(ResponseModel):
     """`content_type` is recognised from the content; `url` is the path of the bytes.
 
-    `job_id`: of an output, the job that made it.
+    `job_id` is the job that made an output; null for uploads.
     """
 
     id: str
@@ -59,7 +59,7 @@ class InputFile(RequestModel):
 
 
 class OutputFile(ResponseModel):
-    """A file that the router has stored: bytes of an output. The record of the result makes its row."""
+    """A file of an output that the router has stored. Its row is written together with the result."""
 
     id: str
     object: str
@@ -80,7 +80,7 @@ def output_object_name(file: FileId) -> str:
 
 
 def output_reference(file: OutputFile) -> dict[str, Any]:
-    """What stands in an output in place of the bytes; as (part of) an input it names the same file."""
+    """The object that replaces the bytes in an output. In an input it names the same file."""
     return {
         "file": file.id,
         "content_type": file.content_type,

@@ -16,7 +16,7 @@ MAX_BATCH_ENTRIES = 1_000
 
 
 class Failover(StrEnum):
-    """Whether another region may run it."""
+    """Whether an execution may run in another region than the requested one."""
 
     ANY = "any"
     PINNED = "pinned"
@@ -55,7 +55,7 @@ class StepMeta(RequestModel):
 
 
 class RemoteRun(RequestModel):
-    """A run at a backend that accepts work first and is asked for the result later.
+    """A run at a submit-and-poll backend.
 
     With it, another router continues the run instead of repeating it.
     """
@@ -65,7 +65,7 @@ class RemoteRun(RequestModel):
 
 
 class RunProgress(ResponseModel):
-    """What a backend last reported of a run. What it does not report is null."""
+    """The last progress report of a run. Fields that the backend does not report are null."""
 
     percent: Annotated[float, Field(ge=0, le=100)] | None = None
     message: Annotated[Text, Field(max_length=200)] | None = None
@@ -86,18 +86,20 @@ class InferenceRequest(RequestModel):
 
     request_id: Annotated[Text, Field(min_length=1, max_length=120)]
     model: Name
-    region: Name | None = Field(default=None, description="Left out: where the estimated wait is shortest")
+    region: Name | None = Field(
+        default=None, description="Default: the region with the shortest estimated wait"
+    )
     input: dict[str, Any]
     params: dict[str, Any] = Field(default_factory=dict)
     context: dict[str, Any] = Field(default_factory=dict)
     files: list[InputFile] = Field(default_factory=list, description="The files that `input` names")
-    tier: Tier | None = Field(
-        default=None, description="Without it, or with an unknown name, the lowest tier"
-    )
+    tier: Tier | None = Field(default=None, description="Default: the lowest tier, also for unknown names")
     user_id: Annotated[Text, Field(max_length=120)] = ""
     weight: ShareWeight = 1.0
     following: Annotated[int, Field(strict=True, ge=0)] = Field(
-        default=0, description="Executions of its job that the caller sends one after another when it ends"
+        default=0,
+        description="Further executions of its job, of which the caller sends the next one when this one "
+        "ends",
     )
     failover: Failover = Failover.ANY
     fence: Annotated[int, Field(strict=True, ge=0, le=HIGHEST_FENCE)] = 0
@@ -122,10 +124,11 @@ class InferenceRequest(RequestModel):
     ) = None
     front: Annotated[bool, Field(strict=True)] = False
     remote: RemoteRun | None = Field(
-        default=None, description="The run of an earlier attempt, which may still be going on at its backend"
+        default=None,
+        description="The run of an earlier attempt, which may still be in progress at its backend",
     )
     needs: list[Capability] = Field(
-        default_factory=list, description="It runs only on backends with these capabilities"
+        default_factory=list, description="Capabilities that the backend must have"
     )
     stream: Annotated[
         bool,
@@ -177,9 +180,10 @@ class InferenceView(ResponseModel):
     usage: dict[str, int] | None = Field(default=None, description="Tokens, where the backend counts them")
     files: list[OutputFile] = Field(default_factory=list, description="The files that `output` refers to")
     remote: RemoteRun | None = Field(
-        default=None, description="As soon as the backend has named its run, until that is over"
+        default=None,
+        description="The run at a submit-and-poll backend, from the time its id is known until its end",
     )
-    progress: RunProgress | None = Field(default=None, description="What the backend last reported")
+    progress: RunProgress | None = Field(default=None, description="The last progress report of its backend")
     failure: Failure | None = None
     position: int | None = None
     eta: EtaView | None = None
@@ -196,10 +200,10 @@ class InferenceBatch(RequestModel):
 
 
 class BatchAnswer(ResponseModel):
-    """One line of the response to a batch: what the single route answers to this entry.
+    """One line of the response to a batch: the answer of the single route to this entry.
 
-    `request_id` is null for an entry without a valid id. With status 102 it is no answer yet: the run has
-    started, or the inference waits again, as the document's state says.
+    `request_id` is null for an entry without a valid id. Status 102 is an interim report: the run has
+    started, or the inference waits again. The document has the state.
     """
 
     request_id: str | None

@@ -90,21 +90,21 @@ MetadataValue = Annotated[Text, StringConstraints(max_length=512)]
 
 
 class OnLimit(StrEnum):
-    """What happens to a job that meets a limit of its user."""
+    """Whether a job that exceeds a limit of its user is refused or waits."""
 
     REJECT = "reject"
     WAIT = "wait"
 
 
 class JobWebhook(RequestModel):
-    """Where a job's events are sent, besides to the endpoints of its user."""
+    """A receiver of a job's events, in addition to the endpoints of its user."""
 
     webhook_url: WebhookUrl | None = None
     webhook_events: WebhookEvents | None = None
 
 
 class JobOptions(JobWebhook):
-    """What jobs of every kind may have. Lists can be filtered by name, tags and metadata."""
+    """The fields of all kinds of jobs. Lists can be filtered by name, tags and metadata."""
 
     name: Annotated[Text, Field(max_length=200)] = ""
     tags: Annotated[list[Tag], Field(max_length=16), AfterValidator(_unique)] = Field(default_factory=list)
@@ -235,7 +235,7 @@ class ExecutionView(ResponseModel):
     tokens_in: int | None = Field(default=None, description="Where the backend reports them")
     tokens_out: int | None = None
     progress: RunProgress | None = Field(
-        default=None, description="While it runs: what its backend last reported"
+        default=None, description="While it runs: the last progress report of its backend"
     )
     failure: Failure | None = None
     started_at: datetime | None = None

@@ -1,87 +1,81 @@
-"""For operators: queue depths, dead letters, pauses."""
+"""Operations on many jobs, and their progress."""
 
 from datetime import datetime
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from beacon_contracts.failures import Failure
-from beacon_contracts.model import RequestModel, ResponseModel, Text
-from beacon_contracts.tiers import JobClass
+from beacon_contracts.jobs import JobState, MetadataKey, MetadataValue, Tag
+from beacon_contracts.model import Moment, Name, RequestModel, ResponseModel, Text
 
-
-class ClassStats(ResponseModel):
-    """Messages of a class, and whether it is paused."""
-
-    name: JobClass
-    waiting: int
-    front: int = 0
-    paused: bool = False
+JobIdText = Annotated[Text, Field(max_length=80)]
 
 
-class LaneStats(ResponseModel):
-    """Pending and running jobs of a lane."""
+class JobSelector(RequestModel):
+    """Jobs by the filters of the list of jobs: a job must match all that are given."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+    status: Annotated[list[JobState], Field(max_length=20)] = Field(default_factory=list)
+    kind: Literal["matrix", "pipeline", "generation"] | None = None
+    model: Name | None = None
+    tag: Annotated[list[Tag], Field(max_length=16)] = Field(default_factory=list)
+    metadata: Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)] = Field(default_factory=dict)
+    name: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    created_after: Moment | None = None
+    created_before: Moment | None = None
+    user: Annotated[str, Field(max_length=80)] | None = Field(
+        default=None, description="Jobs of this user; needs an admin key"
+    )
+    all_users: bool = Field(default=False, description="All users' jobs; needs an admin key")
 
-    job_class: JobClass = Field(alias="class")
-    lane: str
-    pending: int
-    running: int
-
-
-class OutboxStats(ResponseModel):
-    """Messages that are not published yet."""
-
-    pending: int
-    lag_s: float
-
-
-class RuntimeStats(ResponseModel):
-    """Depth of main, retry and dead; leases; outbox lag; the age of the oldest waiting job."""
-
-    main: int
-    retry: int
-    dead: int
-    leases: int
-    outbox: OutboxStats | None = None
-    oldest_age_s: float | None = None
-    classes: list[ClassStats] = Field(default_factory=list)
-    lanes: list[LaneStats] = Field(default_factory=list)
+    @property
+    def empty(self) -> bool:
+        """Nothing is selected: every job would match."""
+        return self == JobSelector(all_users=self.all_users)
 
 
-class DeadLetterView(ResponseModel):
-    """A job that is not retried automatically any more, with the reason."""
+class BulkAction(StrEnum):
+    """`resume`: jobs that expired, or failed in a way that can be retried. `retry`: whatever the failure."""
 
-    job_id: str
-    reason: str
-    failure: Failure | None = None
-    died_at: datetime
-    stage: int = 0
-    attempt: int = 0
-    user_id: str | None = None
-    kind: str = ""
-    name: str = ""
-    status: str = ""
-    priority: JobClass | None = None
+    CANCEL = "cancel"
+    RESUME = "resume"
+    RETRY = "retry"
+    DELETE = "delete"
 
 
-class DeadLetterPage(ResponseModel):
-    """Dead letters, newest first."""
+class BulkRequest(RequestModel):
+    """An action on the jobs of a filter, or on given jobs."""
 
-    dead_letters: list[DeadLetterView]
-    total: int
-    next_cursor: str | None = None
-
-
-class DeadLetterChoice(RequestModel):
-    """The given dead letters, or all of them."""
-
-    job_ids: Annotated[list[Annotated[Text, Field(max_length=80)]], Field(max_length=10_000)] | None = None
-    all: bool = False
+    action: BulkAction
+    filter: JobSelector | None = None
+    job_ids: Annotated[list[JobIdText], Field(min_length=1, max_length=10_000)] | None = None
 
 
-class AffectedCount(ResponseModel):
-    """The number of changed items."""
+class OperationAction(StrEnum):
+    """What an operation does."""
 
-    count: int
+    CANCEL = "cancel"
+    RESUME = "resume"
+    RETRY = "retry"
+    DELETE = "delete"
+    DELETE_USER = "delete_user"
+
+
+class OperationState(StrEnum):
+    """Whether an operation has visited all of its jobs."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+class OperationView(ResponseModel):
+    """`matched`: jobs that were visited; `changed`: those of them that the action changed."""
+
+    operation_id: str
+    action: OperationAction
+    state: OperationState
+    matched: int
+    changed: int
+    total: int | None = Field(default=None, description="Known for an operation on given jobs")
+    created_at: datetime
+    finished_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""The queue as it is shown without a key: counts, positions, models; no users, names or prompts."""
+"""The queue as routes without authentication show it: counts, positions, models; no users or prompts."""
 
 from typing import Literal
 
@@ -27,7 +27,7 @@ class PublicQueue(ResponseModel):
     jobs: list[PublicJob] = Field(default_factory=list)
 
 
-class ExploredJob(PublicJob):
+class QueueEntry(PublicJob):
     """`priority` is the tier, or `skipped` after a paid skip."""
 
     duration: float | None = None
@@ -36,17 +36,17 @@ class ExploredJob(PublicJob):
     progress_pct: int
 
 
-class OwnExploredJob(ExploredJob):
+class OwnQueueEntry(QueueEntry):
     """A job of the user whose key was sent, or any job for an operator."""
 
     mine: Literal[True] = True
     name: str
 
 
-class QueueExplorer(ResponseModel):
+class QueueEntries(ResponseModel):
     """The first jobs of the queue, with their progress; `total` counts all."""
 
-    jobs: list[OwnExploredJob | ExploredJob]
+    jobs: list[OwnQueueEntry | QueueEntry]
     total: int
 
 

@@ -19,7 +19,7 @@ class BreakerStatus(ResponseModel):
     health_check: str = "unknown"
     """up, down, or unknown before the first check."""
     cause: str | None = None
-    """Why it takes no work, without text of the backend."""
+    """Why it takes no work; never contains text of the backend."""
     cause_code: str | None = None
 
 
@@ -32,7 +32,7 @@ class BackendStatus(ResponseModel):
     slots: int
     busy: int
     models: list[str] = Field(default_factory=list)
-    """That it serves."""
+    """The models that it serves."""
     loaded_models: list[str] = Field(default_factory=list)
     last_model: str | None = None
     batch: int = 0
@@ -51,10 +51,10 @@ class RunningInference(ResponseModel):
 
 
 class ModelForecast(ResponseModel):
-    """What a new request of a model would wait in a region.
+    """The expected wait of a new request for a model in a region.
 
-    `wait_s`: by tier, of a user without waiting requests. `free` requests can start at once, and the next one
-    waits `then_s`. `pace_s`: what each further request ahead adds.
+    `wait_s`: by tier, for a user without waiting requests. `free` requests can start at once, and the next
+    one waits `then_s`. Each further request ahead adds `pace_s`.
     """
 
     wait_s: dict[Tier, float]
@@ -78,7 +78,7 @@ class ModelWork(ResponseModel):
 
 
 class UserForecast(ResponseModel):
-    """A user's waiting requests, what one more would wait, and the seconds between their starts."""
+    """A user's waiting requests, the expected wait of one more, and the seconds between their starts."""
 
     waiting: int
     next_s: float
@@ -101,9 +101,9 @@ class RegionStatus(ResponseModel):
     by_tier: dict[Tier, int] = Field(default_factory=dict)
     estimated_wait: dict[str, EtaView] = Field(default_factory=dict)
     forecast: dict[str, ModelForecast] = Field(default_factory=dict)
-    """Only of models that a backend can run now."""
+    """By model; only models that a backend can run now."""
     work: dict[str, ModelWork] = Field(default_factory=dict)
-    """By model. What failed elsewhere and may run anywhere is counted where it failed."""
+    """By model. Requests that wait for a global retry count in the region where they failed."""
     slots: int
     busy: int
     healthy: bool
@@ -131,9 +131,9 @@ class QueueStatus(ResponseModel):
     groups: dict[str, LimitStatus] = Field(default_factory=dict)
     model_limits: dict[str, LimitStatus] = Field(default_factory=dict)
     users: dict[str, dict[Tier, dict[str, dict[str, UserForecast]]]] = Field(default_factory=dict)
-    """Users with waiting requests by region, tier, name and model that can run: those with the most waiting
-    requests for all models, others for the models of these. Where the order is arrival, all users share the
-    empty name."""
+    """Forecasts by region, tier, user and model that can run. The users with the most waiting requests have
+    one for each model, the others for the models that they wait for. With `fairness = "fifo"` all users share
+    one entry with an empty name."""
     held_bytes: int
     stopping: bool = False
 

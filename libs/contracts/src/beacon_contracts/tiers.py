@@ -16,7 +16,7 @@ ShareWeight = Annotated[
         ge=0.01,
         le=100,
         allow_inf_nan=False,
-        description="Of the user's share of GPU time among the users of its tier",
+        description="Weight of the user in the fair share of GPU time of its tier",
     ),
 ]
 

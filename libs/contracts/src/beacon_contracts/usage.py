@@ -9,7 +9,7 @@ from beacon_contracts.model import ResponseModel
 
 
 class UsageGroup(StrEnum):
-    """What usage can be grouped by; with `tag`, a job counts once for each of its tags."""
+    """The groups of usage; with `tag`, a job counts once for each of its tags."""
 
     HOUR = "hour"
     DAY = "day"

@@ -42,7 +42,7 @@ class DeliveryState(StrEnum):
 
 
 class NewWebhook(RequestModel):
-    """An endpoint to create; without `events` it receives all of them."""
+    """An endpoint to create; without `events` it receives all `job.*` events."""
 
     url: WebhookUrl
     events: WebhookEvents | None = None
@@ -87,7 +87,7 @@ class WebhookList(ResponseModel):
 
 
 class DeliveryAttempt(ResponseModel):
-    """One request. `status` is the response's; without a response `error` says what went wrong."""
+    """One request. `status` is the response's; without a response `error` has the reason."""
 
     at: datetime
     status: int | None = None

@@ -12,12 +12,12 @@ HEAD_BYTES = 4_096
 
 # Types whose files can contain scripts that a browser runs are stored as plain bytes.
 _DOWNLOAD_ONLY = frozenset({"application/xml", "application/x-shockwave-flash", "application/pdf"})
-# The types of one format that clients know by another name.
+# Detected types that clients know by another name.
 _COMMON_NAMES = {"audio/x-wav": "audio/wav", "audio/x-flac": "audio/flac", "video/x-m4v": "video/mp4"}
 
 
 def content_type_of(head: bytes) -> str:
-    """By the first bytes: images, sound, video, 3D models, archives, JSON, text; never HTML or SVG."""
+    """By the first bytes: an image, sound, video, 3D model, archive, JSON or text; never HTML or SVG."""
     if head.startswith(b"glTF"):
         return GLB
     found = filetype.guess_mime(head[:HEAD_BYTES])

@@ -1,4 +1,4 @@
-"""Errors of a file store; messages of drivers are in the cause."""
+"""Errors of a file store. The driver's error is the cause (`__cause__`)."""
 
 
 class FileStoreError(Exception):

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from obstore import Attributes, GetOptions
     from obstore.store import ClientConfig
 
-PIECE_BYTES = 262_144  # given to the driver at once; a part of a local file
+PIECE_BYTES = 262_144  # of one write; also the size of a part of a local file
 REMOTE_PART_BYTES = 5_242_880  # the smallest part that S3 accepts, but for the last one
 READ_BYTES = 262_144
 LIST_BATCH = 1_000
 READ_TIMEOUT_S = 30.0
-"""Without a byte from an object store. A whole transfer has no limit: a slow reader may take hours."""
+"""Longest time without a byte from an object store. A whole transfer has no limit: it may take hours."""
 RETRY_TIMEOUT_S = 60.0
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
 _CONNECTION = ("allow_http", "allow_invalid_certificates", "proxy_url", "root_certificate")
 _STAGED = re.compile(r"#\d+$")
-"""How the local store of obstore names a file until it is complete; `list` omits these."""
+"""Name suffix of incomplete files in the local store of obstore; `list` omits these files."""
 
 
 def open_store(url: str) -> "ObjectFileStore":
@@ -69,7 +69,7 @@ class ObjectFileStore:
     def __init__(
         self, open_it: Callable[[], ObjectStore], part_bytes: int, folder: Path | None = None
     ) -> None:
-        """`folder`: of a local store."""
+        """`folder`: the directory of a local store."""
         self._open = open_it
         self._opened: ObjectStore | None = None
         self._part_bytes = part_bytes
@@ -156,7 +156,7 @@ class ObjectFileStore:
 
 
 def _attributes(first: bytes, file_name: Callable[[str], str] | None) -> "Attributes":
-    """Served by the store with the object, as Beacon's own API serves it."""
+    """Headers with which the store serves the object, the same as those of Beacon's own API."""
     kind = content_type_of(first)
     disposition = "attachment" if file_name is None else attachment(file_name(kind))
     return {"Content-Type": kind, "Content-Disposition": disposition}
@@ -188,10 +188,10 @@ class _Measured:
         self._hash = hashlib.sha256()
         self._head = b""
         self.error: OSError | None = None
-        """What the caller's chunks raised."""
+        """The error that the caller's chunks raised."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Pieces of equal size: each has a price, whatever its size. The last one may be shorter."""
+        """Pieces of equal size, because each write has a fixed cost. The last one may be shorter."""
         buffer = bytearray()
         async for chunk in self._given():
             self._size += len(chunk)
@@ -220,7 +220,7 @@ class _Measured:
 
 @contextmanager
 def _store_errors() -> Iterator[None]:
-    """Errors of the driver as ours. Errors of the caller's own chunks pass unchanged."""
+    """Translates errors of the driver. Errors of the caller's own chunks pass unchanged."""
     try:
         yield
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The open connections of a server: how many there may be, and how long one may take to send a head.
+"""Limits on the open connections of a server: their number, and the time to send the head of a request.
 
 uvicorn has no timeout for the head of a request, and its concurrency limit refuses requests on connections
 that it has already accepted. `TrackedConnection` wraps uvicorn's protocol by asyncio's protocol interface.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 CONNECTION = "beacon.connection"
-"""In the scope of a request: its TrackedConnection."""
+"""Key in the ASGI scope of a request; the value is its TrackedConnection."""
 MAX_BATCH_BYTES = 65_536
 ClientAddress = tuple[str, int]
 CreateProtocol = Callable[[], asyncio.Protocol]
@@ -107,7 +107,7 @@ class TrackedConnection(asyncio.Protocol):
     refused = False
     lost = False
     on_lost: Callable[[], object] | None = None
-    """What the request in progress does when its client disconnects."""
+    """Called when the client disconnects during a request."""
 
     def __init__(self, limit: ConnectionLimit, create_protocol: CreateProtocol) -> None:
         self._limit = limit
@@ -127,7 +127,7 @@ class TrackedConnection(asyncio.Protocol):
             self._limit.idle_since[self] = self._loop.time()
 
     def websocket_finished(self) -> None:
-        """uvicorn has given the transport to another protocol: the end of the connection is not seen here."""
+        """uvicorn has moved the transport to another protocol, so `connection_lost` is not called."""
         self._limit.remove(self)
 
     def abort(self) -> None:

@@ -1,4 +1,4 @@
-"""What happens to a request whose client disconnects, after its body was read."""
+"""Ends the work for a request whose client disconnects after its body was read."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -11,7 +11,7 @@ from beacon_http.connections import CONNECTION, TrackedConnection
 
 
 async def wait_while_connected(scope: Scope, future: asyncio.Future[None]) -> None:
-    """Until the future is done, or ClientDisconnect. It is cancelled in the end."""
+    """Await the future; raises ClientDisconnect and cancels it if the client disconnects first."""
     connection: TrackedConnection | None = scope.get(CONNECTION)
     if connection is None or connection.lost:
         future.cancel()
@@ -30,7 +30,7 @@ async def wait_while_connected(scope: Scope, future: asyncio.Future[None]) -> No
 
 @asynccontextmanager
 async def ended_on_disconnect(scope: Scope) -> AsyncGenerator[None]:
-    """The block is cancelled and ends with ClientDisconnect."""
+    """Cancels the block when the client disconnects; it then raises ClientDisconnect."""
     connection: TrackedConnection | None = scope.get(CONNECTION)
     if connection is None or connection.lost:
         raise ClientDisconnect

@@ -1,4 +1,4 @@
-"""HEAD for every route that has GET."""
+"""Middleware that answers HEAD for every route with GET."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

@@ -1,4 +1,4 @@
-"""Requests beyond the connection limit: 503 with Retry-After, except for health checks and metrics."""
+"""Refuses requests beyond the connection limit with 503 and Retry-After; serves health and metrics."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket

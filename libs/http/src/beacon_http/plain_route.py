@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class PlainRoute(APIRoute):
-    """Without parameters to resolve: FastAPI documents the route, and its function is called directly."""
+    """FastAPI documents the route; its function is called directly, without resolution of parameters."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **{**options, "response_model": None})

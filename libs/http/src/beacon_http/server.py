@@ -1,4 +1,4 @@
-"""The HTTP server as a service of a process: uvicorn, with its address known once it has started."""
+"""The HTTP server of a process: uvicorn as a service. Its address is known once it has started."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _BACKLOG = 4096
 # Longer than any of our clients keeps idle connections, so that the client closes first.
 _KEEP_ALIVE_S = 120
 _MAX_HEAD_BYTES = 65_536
-_MAX_WEBSOCKET_MESSAGE_BYTES = 65_536  # clients have nothing to send
+_MAX_WEBSOCKET_MESSAGE_BYTES = 65_536  # clients need not send messages
 
 
 class _RefusedWebSockets(logging.Filter):
@@ -40,7 +40,7 @@ _REFUSED_WEBSOCKETS = _RefusedWebSockets()
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """`send_timeout_s`: how long a client may read nothing of what is sent to it.
+    """`send_timeout_s`: time after which a client that reads nothing of its response is disconnected.
 
     `evict_after_s`: at the limit of connections, those without a request for so long are closed for new ones.
     """
@@ -55,7 +55,8 @@ DEFAULT_LIMITS = ServerLimits()
 
 
 class HttpServer:
-    """Serves one ASGI app. At a stop open responses get `stop_grace_s`; then `on_grace_over` may end them."""
+    """Serves one ASGI app. At a stop, open responses have `stop_grace_s` to complete; then `on_grace_over` is
+    called, which may end them."""
 
     name = "http"
 

@@ -1,4 +1,4 @@
-"""The thin ticker around a `run_once`: all decisions live in `run_once`, which is what tests call."""
+"""A loop calls `run_once` at intervals. All decisions are in `run_once`, which tests call directly."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ class RunResult:
 
 
 class WakeEvent:
-    """Lets one part tell a loop that there is work, without waiting for its next tick.
+    """Wakes a loop before its next tick.
 
     For use inside one event loop: from another thread, go through `call_soon_threadsafe`.
     """

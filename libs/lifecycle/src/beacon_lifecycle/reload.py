@@ -1,4 +1,4 @@
-"""Reloads something after SIGHUP."""
+"""A service that reloads after SIGHUP, for example the configuration."""
 
 import asyncio
 import signal

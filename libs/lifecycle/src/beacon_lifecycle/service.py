@@ -7,8 +7,8 @@ class Service(Protocol):
     """Something that starts, runs until stopped, and stops within a bound.
 
     `start` returns when the service is ready. `stop` is idempotent, may be called at any time, and returns
-    only when nothing of the service runs any more. `wait` returns when the service has ended; it raises what
-    killed it when that was not `stop`.
+    when no part of the service runs any more. `wait` returns after `stop`, and raises the error if the
+    service ended for another reason.
     """
 
     @property

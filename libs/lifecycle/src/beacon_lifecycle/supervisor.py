@@ -18,10 +18,9 @@ _CANCEL_TIMEOUT_S = 1.0
 
 
 class Supervisor:
-    """Owns the services of one process. If one dies unexpectedly, all stop and `run` raises what killed it.
+    """Owns the services of one process. If one ends unexpectedly, all are stopped and `run` raises its error.
 
-    `stop_timeout_s` bounds the stop of each service. A service whose `start` did not come to its end is
-    stopped too.
+    `stop_timeout_s` bounds the stop of each service. A service whose `start` was interrupted is stopped too.
     """
 
     def __init__(self, services: Sequence[Service], *, stop_timeout_s: float = 30.0) -> None:
@@ -44,7 +43,7 @@ class Supervisor:
                 log.debug("service_started", service=service.name)
                 watches[_watch(service)] = service.name
             await asyncio.wait({stop, *watches}, return_when=asyncio.FIRST_COMPLETED)
-            _raise_death(watches)
+            _raise_unexpected_end(watches)
         finally:
             await _cancel(stop, *watches)
             await self._stop_all(begun)
@@ -52,11 +51,11 @@ class Supervisor:
     async def _start(
         self, service: Service, stop: asyncio.Task[Literal[True]], watches: Mapping[asyncio.Task[None], str]
     ) -> bool:
-        """False when a stop was asked for first; a death of what already runs is raised at once."""
+        """False when a stop was requested first. Raises at once if a started service ends unexpectedly."""
         starting = asyncio.create_task(service.start(), name=f"supervisor:start:{service.name}")
         try:
             await asyncio.wait({starting, stop, *watches}, return_when=asyncio.FIRST_COMPLETED)
-            _raise_death(watches)
+            _raise_unexpected_end(watches)
         finally:
             if not starting.done():
                 await self._bounded(starting, "service_start_not_cancelled", service.name)
@@ -76,7 +75,7 @@ class Supervisor:
                 log.error("service_stop_failed", service=service.name, exc_info=error)
 
     async def _bounded(self, task: asyncio.Task[None], event: str, service: str) -> None:
-        """Cancel it and wait, but not for one that will not be cancelled."""
+        """Cancel the task and wait for its end, at most `_CANCEL_TIMEOUT_S`."""
         task.cancel()
         await asyncio.wait({task}, timeout=_CANCEL_TIMEOUT_S)
         if not task.done():
@@ -87,7 +86,7 @@ def _watch(service: Service) -> asyncio.Task[None]:
     return asyncio.create_task(service.wait(), name=f"supervisor:{service.name}")
 
 
-def _raise_death(watches: Mapping[asyncio.Task[None], str]) -> None:
+def _raise_unexpected_end(watches: Mapping[asyncio.Task[None], str]) -> None:
     for task, name in watches.items():
         if task.done():
             error = asyncio.CancelledError() if task.cancelled() else task.exception()

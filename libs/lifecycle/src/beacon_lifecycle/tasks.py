@@ -1,4 +1,4 @@
-"""Named tasks with an owner: none is lost, none dies unnoticed."""
+"""Named tasks with an owner, which cancels them at its end and reports their errors."""
 
 import asyncio
 from collections.abc import Coroutine

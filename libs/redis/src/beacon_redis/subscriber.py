@@ -24,7 +24,7 @@ DRAIN_TIMEOUT_S = 1.0
 _LAST_CHANNEL = "beacon:subscriber"
 
 
-async def _nothing() -> None: ...
+async def _do_nothing() -> None: ...
 
 
 class Subscriber:
@@ -42,7 +42,7 @@ class Subscriber:
         clock: Clock,
         channels: Mapping[str, Handler] | None = None,
         *,
-        on_connected: Callable[[], Awaitable[None]] = _nothing,
+        on_connected: Callable[[], Awaitable[None]] = _do_nothing,
     ) -> None:
         self.name = name
         self._client = address.open_for_subscriptions()
@@ -55,7 +55,7 @@ class Subscriber:
         self._tasks = TaskSet(name)
 
     def add(self, channel: str, handler: Handler) -> None:
-        """Takes effect soon: the handler's first, empty message says when."""
+        """Subscribe to a channel. The handler gets an empty message when the subscription begins."""
         self._handlers[channel] = handler
         self._changed.set()
 
@@ -72,7 +72,7 @@ class Subscriber:
         raise RuntimeError(f"{self.name} ended") from self._tasks.failure
 
     async def stop(self) -> None:
-        """Handle what was published before, if the server delivers it in time, and disconnect."""
+        """Handle messages that were published before, if they arrive in time, and disconnect."""
         self._stopping = True
         if self._pubsub is not None and self._pubsub.subscribed:
             with suppress(*REDIS_ERRORS):

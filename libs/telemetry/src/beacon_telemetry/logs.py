@@ -60,7 +60,7 @@ def _level_number(level: str | int) -> int:
 
 
 class _StdoutHandler(logging.StreamHandler[TextIO]):
-    """Writes to the current stdout, and drops lines while it is closed: no reader is no reason to fail."""
+    """Writes to the current stdout. Lines are dropped, without an error, while it is closed."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stdout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beacon_contracts.operations import RuntimeStats
+from beacon_contracts.queue_admin import RuntimeStats
 from beacon_contracts.router_status import QueueStatus, RegionStatus
 from beacon_contracts.tiers import JobClass
 from beacon_runner.ports.router import RouterStatus

@@ -109,7 +109,7 @@ async def test_the_status_of_an_empty_queue(api: ApiHarness) -> None:
     assert await look(api, anonymous, "/queue-status") == {"queue_length": 0, "current_job": None, "jobs": []}
 
 
-async def test_the_explorer_names_only_jobs_of_the_key(api: ApiHarness) -> None:
+async def test_the_queue_names_only_jobs_of_the_key(api: ApiHarness) -> None:
     anna, bert = await api.user("anna", "premium"), await api.user("bert", "free")
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.start()
@@ -126,7 +126,7 @@ async def test_the_explorer_names_only_jobs_of_the_key(api: ApiHarness) -> None:
     assert mine["position"] == 2
 
 
-async def test_the_explorer_has_the_documented_fields_without_a_key(api: ApiHarness) -> None:
+async def test_the_queue_has_the_documented_fields_without_a_key(api: ApiHarness) -> None:
     anna = await api.user("anna", "premium")
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.start()

@@ -12,7 +12,7 @@ from beacon_cli.job_filters import filters_of
 from beacon_cli.operations import Yes, confirm, finished, show_operation
 from beacon_cli.output.printing import AsJson, print_result
 from beacon_client.runner import RunnerClient
-from beacon_contracts.bulk import BulkAction, OperationView
+from beacon_contracts.operations import BulkAction, OperationView
 
 JobIds = Annotated[
     list[str] | None, typer.Argument(metavar="[JOB]...", help="Given jobs instead of filters.")

@@ -10,7 +10,7 @@ from beacon_cli.exits import Exit
 from beacon_cli.output.formatting import ago
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
-from beacon_contracts.operations import DeadLetterPage, DeadLetterView
+from beacon_contracts.queue_admin import DeadLetterPage, DeadLetterView
 
 dead = typer.Typer(help="Dead letters: list, show, requeue, purge (administrators).", no_args_is_help=True)
 

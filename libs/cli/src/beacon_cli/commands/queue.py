@@ -9,7 +9,7 @@ from beacon_cli.connect import ask
 from beacon_cli.output.formatting import seconds
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
-from beacon_contracts.operations import RuntimeStats
+from beacon_contracts.queue_admin import RuntimeStats
 from beacon_contracts.tiers import JobClass
 
 queues = typer.Typer(help="Show, pause and resume the runner's queues (administrators).")

@@ -12,7 +12,7 @@ from beacon_cli.output.formatting import ago
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
 from beacon_contracts.accounts import DisabledJobs, KeyCreated, NewKey, Scope, UserView
-from beacon_contracts.bulk import OperationView
+from beacon_contracts.operations import OperationView
 
 users = typer.Typer(help="Users, tiers and credit (administrators).", no_args_is_help=True)
 keys = typer.Typer(help="Keys of users (administrators).", no_args_is_help=True)

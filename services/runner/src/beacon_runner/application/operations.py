@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from beacon_contracts.bulk import BulkRequest, OperationAction
 from beacon_contracts.ids import InvalidIdError, JobId, OperationId, UserId, decode_job_id
+from beacon_contracts.operations import BulkRequest, OperationAction
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import (

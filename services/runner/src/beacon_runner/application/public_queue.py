@@ -8,12 +8,12 @@ from beacon_config import LiveConfig
 from beacon_contracts.ids import InvalidIdError, JobId, decode_execution_id, encode_job_id
 from beacon_contracts.jobs import JobState
 from beacon_contracts.public_queue import (
-    ExploredJob,
-    OwnExploredJob,
+    OwnQueueEntry,
     PublicJob,
     PublicQueue,
     QueueCounts,
-    QueueExplorer,
+    QueueEntries,
+    QueueEntry,
     RunnerStatus,
 )
 from beacon_contracts.router_status import SchedulerStatus, SchedulerView
@@ -69,11 +69,11 @@ class PublicQueueService:
         running = (job.id for job in jobs if job.status is JobState.PROCESSING)
         return PublicQueue(queue_length=listing.total, current_job=next(running, None), jobs=jobs)
 
-    async def explore(self, viewer: Principal | None) -> QueueExplorer:
+    async def entries(self, viewer: Principal | None) -> QueueEntries:
         """`viewer` None: without a key no job is marked as the viewer's own; an operator sees every name."""
         listing = await self._current()
-        jobs = [_explored(job, position, viewer) for position, job in enumerate(listing.jobs, 1)]
-        return QueueExplorer(jobs=jobs, total=listing.total)
+        jobs = [_entry(job, position, viewer) for position, job in enumerate(listing.jobs, 1)]
+        return QueueEntries(jobs=jobs, total=listing.total)
 
     async def status(self) -> RunnerStatus:
         listing = await self._current()
@@ -139,9 +139,9 @@ def _jobs_on_gpus(routers: Sequence[RouterStatus]) -> Sequence[JobId]:
     return list(found)
 
 
-def _explored(job: LiveJob, position: int, viewer: Principal | None) -> ExploredJob:
+def _entry(job: LiveJob, position: int, viewer: Principal | None) -> QueueEntry:
     percent = round(100 * job.ended / max(job.total, 1))
-    explored = ExploredJob(
+    entry = QueueEntry(
         id=encode_job_id(job.id),
         status=job.state,
         model=job.model,
@@ -152,8 +152,8 @@ def _explored(job: LiveJob, position: int, viewer: Principal | None) -> Explored
         progress_pct=percent,
     )
     if viewer is None or viewer.owner not in (None, job.user):
-        return explored
-    return OwnExploredJob(**explored.model_dump(), name=job.name)
+        return entry
+    return OwnQueueEntry(**entry.model_dump(), name=job.name)
 
 
 def _progress(job: LiveJob, percent: int) -> str:

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 from fastapi import Query
 from pydantic import StringConstraints
 
-from beacon_contracts.bulk import JobSelector
 from beacon_contracts.ids import UserId
 from beacon_contracts.jobs import JobState, Tag
 from beacon_contracts.model import Moment, Name, Text
+from beacon_contracts.operations import JobSelector
 from beacon_runner.domain.jobs.job_filter import JobFilter
 
 Kind = Literal["matrix", "pipeline", "generation"]

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from beacon_contracts.bulk import OperationAction
 from beacon_contracts.ids import JobId, OperationId, UserId
+from beacon_contracts.operations import OperationAction
 from beacon_runner.domain.accounts.audit import Actor
 from beacon_runner.domain.jobs.operations import JobOperation, OperationStep, Selection
 from beacon_runner.domain.queue.messages import Message

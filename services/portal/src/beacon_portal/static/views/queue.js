@@ -1,4 +1,4 @@
-// The queue explorer: waiting and running jobs in queue order.
+// The queue: waiting and running jobs in queue order.
 
 import { path } from "../api.js";
 import { KeyedRows, el, select, setAttr, setText, table } from "../dom.js";
@@ -41,7 +41,7 @@ export function queueView({ api, signal }) {
 
   for (const control of [tier, model]) control.addEventListener("input", show);
   poll(POLL_INTERVAL_S, signal, async () => {
-    const queue = await reportErrors(notice, load, "The queue explorer");
+    const queue = await reportErrors(notice, load, "The queue");
     jobs = queue.jobs;
     total = queue.total ?? jobs.length;
     setAttr(content, "hidden", false);

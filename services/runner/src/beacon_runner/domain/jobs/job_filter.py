@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from beacon_contracts.bulk import JobSelector
 from beacon_contracts.ids import UserId
 from beacon_contracts.jobs import JobState
+from beacon_contracts.operations import JobSelector
 
 _MIN_ID, _MAX_ID = UUID(int=0), UUID(int=2**128 - 1)
 _RANDOM_BITS = 80  # of an id (UUIDv7): before them is the time in milliseconds

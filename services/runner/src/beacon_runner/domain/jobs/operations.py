@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from beacon_contracts.bulk import JobSelector, OperationAction
 from beacon_contracts.ids import JobId, OperationId, UserId
+from beacon_contracts.operations import JobSelector, OperationAction
 from beacon_runner.domain.jobs.job_filter import JobFilter
 from beacon_runner.domain.queue.messages import Message
 

@@ -11,7 +11,7 @@ from beacon_contracts.accounts import Scope
 from beacon_contracts.audit import AuditAction
 from beacon_contracts.ids import USER, JobId, decode_job_id, encode_id, encode_job_id
 from beacon_contracts.model import ResponseModel
-from beacon_contracts.operations import (
+from beacon_contracts.queue_admin import (
     AffectedCount,
     ClassStats,
     DeadLetterChoice,

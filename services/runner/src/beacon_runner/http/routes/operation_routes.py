@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
-from beacon_contracts.bulk import BulkRequest, OperationState, OperationView
 from beacon_contracts.ids import OPERATION, OperationId, UserId, decode_id, decode_job_id, encode_id
 from beacon_contracts.ids import USER as USER_PREFIX
+from beacon_contracts.operations import BulkRequest, OperationState, OperationView
 from beacon_http.replies import view_response
 from beacon_runner.application.operations import OperationService
 from beacon_runner.domain.jobs.operations import JobOperation

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from beacon_contracts.accounts import Scope
-from beacon_contracts.public_queue import PublicQueue, QueueExplorer, RunnerStatus
+from beacon_contracts.public_queue import PublicQueue, QueueEntries, RunnerStatus
 from beacon_http.replies import view_response
 from beacon_runner.application.public_queue import PublicQueueService
 from beacon_runner.http.auth import ApiKeyCache, has_key
@@ -23,13 +23,11 @@ def public_queue_routes(service: PublicQueueService, keys: ApiKeyCache) -> APIRo
         """The length of the queue and its first jobs."""
         return view_response(await service.queue_status())
 
-    @routes.get(
-        "/api/queue", responses={200: {"model": QueueExplorer}, **problems(503)}, openapi_extra=NO_KEY
-    )
+    @routes.get("/api/queue", responses={200: {"model": QueueEntries}, **problems(503)}, openapi_extra=NO_KEY)
     async def explore_queue(request: Request) -> Response:
         """The queue in the order of service. With a key, the user's own jobs have `mine` and `name`."""
         viewer = await keys.require(request.scope, Scope.USER) if has_key(request.scope) else None
-        return view_response(await service.explore(viewer))
+        return view_response(await service.entries(viewer))
 
     @routes.get("/status", responses={200: {"model": RunnerStatus}, **problems(503)}, openapi_extra=NO_KEY)
     async def get_status() -> Response:

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.audit import AuditAction
-from beacon_contracts.bulk import JobSelector, OperationAction
 from beacon_contracts.events import EventType
 from beacon_contracts.ids import (
     OPERATION,
@@ -19,6 +18,7 @@ from beacon_contracts.ids import (
     new_uuid,
 )
 from beacon_contracts.jobs import JobState
+from beacon_contracts.operations import JobSelector, OperationAction
 from beacon_runner.domain.accounts.audit import SYSTEM, Actor
 from beacon_runner.domain.errors import JobNotFoundError, JobStateError, UserNotFoundError
 from beacon_runner.domain.execution.stage_result import EventDraft
