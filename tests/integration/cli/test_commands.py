@@ -119,7 +119,7 @@ def test_a_list_is_a_batch(served: RunnerStub, beacon: Beacon) -> None:
     [
         (["-p", "x"], "needs one --model"),
         (["-p", "x", "-q", "y", "-m", "m"], "give one"),
-        (["-m", "flux"], "what shall it do?"),
+        (["-m", "flux"], "the job has no input"),
         (["-f", "x", "-i", "oops"], "not of the form name=value"),
         (["-p", "x", "-m", "m", "-r", "US", "-r", "EU"], "several need --question"),
         (["nowhere.json"], "No such file"),
@@ -406,7 +406,7 @@ def test_a_router_that_refuses_a_revision_is_named(served: RunnerStub, beacon: B
     served.on("POST /admin/backends/gpu/1/drain", CHANGE)
     refused = beacon("backends", "drain", "gpu/1")
     assert refused.exit_code == 1
-    assert "http://router cannot apply revision 8 and goes on with 7: KEY is not set" in refused.stderr
+    assert "http://router cannot apply revision 8 and stays on 7: KEY is not set" in refused.stderr
 
 
 def test_revisions_are_listed_shown_and_rolled_back(served: RunnerStub, beacon: Beacon) -> None:
@@ -562,7 +562,9 @@ def test_catalogue(served: RunnerStub, beacon: Beacon) -> None:
     assert "US, EU" in ok(beacon("models")).stdout
     assert "a → b" in ok(beacon("features")).stdout
     assert "no router responds" in ok(beacon("regions")).stdout
-    assert "longer" in ok(beacon("prices")).stdout
+    prices = ok(beacon("prices")).stdout
+    assert prices.startswith("duration of the job"), "the price depends on the duration, not on the wait"
+    assert "longer" in prices
     limits = ok(beacon("me")).stdout
     assert "1 of 2 left" in limits
     assert re.search(r"executions per job +100", limits)

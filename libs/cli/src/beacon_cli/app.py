@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from beacon_cli.exits import HELP
-from beacon_cli.guard import GuardedGroup
+from beacon_cli.error_handler import ErrorHandlingGroup
+from beacon_cli.exit_codes import HELP
+from beacon_cli.global_options import choose_admin
 from beacon_cli.lazy_group import LazyCommand
-from beacon_cli.selection import choose_admin
 
 _RUN, _JOBS, _INFORMATION, _ADMIN = "Run", "Jobs", "Information", "Administration"
 _JOB, _CATALOGUE = "beacon_cli.commands.job", "beacon_cli.commands.catalogue"
@@ -46,7 +46,7 @@ COMMANDS = {
     "models": LazyCommand(f"{_CATALOGUE}:models", _INFORMATION, "List the models; pause and resume one."),
     "features": LazyCommand(f"{_CATALOGUE}:features", _INFORMATION, "List the pipelines and their steps."),
     "regions": LazyCommand(f"{_CATALOGUE}:regions", _INFORMATION, "Show regions, queues and backends."),
-    "prices": LazyCommand(f"{_CATALOGUE}:prices", _INFORMATION, "Show the price of priority."),
+    "prices": LazyCommand(f"{_CATALOGUE}:prices", _INFORMATION, "Show the prices of a skip."),
     "queues": LazyCommand("beacon_cli.commands.queue:queues", _ADMIN, "Show, pause and resume the queues."),
     "backends": LazyCommand(
         "beacon_cli.commands.backends:backends", _ADMIN, "Add, change, drain and remove backends."
@@ -59,7 +59,7 @@ COMMANDS = {
 }
 
 
-class BeaconGroup(GuardedGroup):
+class BeaconGroup(ErrorHandlingGroup):
     """The commands of `beacon`."""
 
     lazy_commands = COMMANDS

@@ -1,4 +1,4 @@
-"""Shows what a change of the configuration does, asks, applies it, and waits until the routers run on it."""
+"""Shows the effects of a change of the configuration, asks, applies it, and waits for the routers."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -9,16 +9,16 @@ import orjson
 import typer
 from rich.markup import escape
 
-from beacon_cli.connect import ask
-from beacon_cli.exits import Exit
+from beacon_cli.connect import call_runner
+from beacon_cli.exit_codes import Exit
+from beacon_cli.global_options import wants_json
 from beacon_cli.operations import confirm
 from beacon_cli.output.printing import console, print_error, print_result
-from beacon_cli.selection import wants_json
 from beacon_client.runner import RunnerClient
 from beacon_contracts.configuration import ConfigChange, ConfigDifference, RouterRevision
 from beacon_lifecycle.clock import SystemClock
 
-APPLIED_WITHIN_S = 15.0
+ROUTERS_TIMEOUT_S = 15.0
 POLL_S = 0.3
 _MAX_VALUE = 120
 
@@ -27,7 +27,7 @@ Call = Callable[[RunnerClient], Coroutine[Any, Any, ConfigChange]]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A change, and what the routers run on after it."""
+    """A change, and the revisions of the routers after it."""
 
     change: ConfigChange
     routers: list[RouterRevision] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Applied:
     @property
     def refusals(self) -> list[str]:
         return [
-            f"{router.url} cannot apply revision {self.change.revision} and goes on with "
+            f"{router.url} cannot apply revision {self.change.revision} and stays on "
             f"{router.revision or 'its file'}: {'; '.join(router.errors)}"
             for router in self.routers
             if router.refused == self.change.revision
@@ -51,8 +51,8 @@ class Applied:
 
 
 def change_after_confirmation(question: str, preview: Call, call: Call, *, yes: bool) -> None:
-    """`preview` is the dry run of `call`. Nothing is asked where nothing would change."""
-    expected = ask(preview, admin=True)
+    """`preview` is the dry run of `call`. Without an effect, no confirmation is needed."""
+    expected = call_runner(preview, admin=True)
     if not expected.differences:
         report(Applied(expected))
         return
@@ -66,7 +66,7 @@ def change_after_confirmation(question: str, preview: Call, call: Call, *, yes: 
 
 def apply_change(call: Call) -> None:
     """Exit code 1 if a router refuses the revision."""
-    report(ask(lambda client: _applied(client, call), admin=True))
+    report(call_runner(lambda client: _applied(client, call), admin=True))
 
 
 def report(applied: Applied) -> None:
@@ -105,7 +105,7 @@ async def _applied(client: RunnerClient, call: Call) -> Applied:
     if not change.applied:
         return Applied(change)
     clock = SystemClock()
-    until = clock.now() + APPLIED_WITHIN_S
+    until = clock.now() + ROUTERS_TIMEOUT_S
     while True:
         routers = (await client.configuration.get()).routers
         if all(_settled(router, change.revision) for router in routers) or clock.now() >= until:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from beacon_cli.selection import wants_admin
+from beacon_cli.global_options import wants_admin
 from beacon_client.credentials import find_credentials
 from beacon_client.runner import RunnerClient
 from beacon_contracts.credentials import Credentials
@@ -18,7 +18,9 @@ def api_key(credentials: Credentials, *, admin: bool = False) -> str:
     return credentials.admin_key if admin or wants_admin() else credentials.user_key
 
 
-def ask(work: Callable[[RunnerClient], Coroutine[Any, Any, Result]], *, admin: bool = False) -> Result:
+def call_runner(
+    work: Callable[[RunnerClient], Coroutine[Any, Any, Result]], *, admin: bool = False
+) -> Result:
     """Run `work` with an open client of the runner."""
     found = find_credentials(os.environ)
     key = api_key(found, admin=admin)

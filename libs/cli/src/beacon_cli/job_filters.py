@@ -36,7 +36,7 @@ def filters_of(
     before: datetime | None,
     all_users: bool,
 ) -> JobFilters:
-    """Only those that are given."""
+    """The filters that are given."""
     found: JobFilters = {}
     if status:
         found["status"] = status

@@ -32,12 +32,12 @@ class JobFlags:
 
     def job(self) -> dict[str, Any] | None:
         """The job that the flags describe, or None."""
-        ways = [way for way in (self.prompt, self.questions, self.feature) if way]
-        if len(ways) > 1:
+        given = [value for value in (self.prompt, self.questions, self.feature) if value]
+        if len(given) > 1:
             raise InputError("--prompt, --question and --feature make different kinds of job: give one")
-        if not ways and not (self.models and self.has_input):
+        if not given and not (self.models and self.has_input):
             if self.models or self.regions or self.has_input:
-                raise InputError("what shall it do? add --prompt, --input, --question or --feature")
+                raise InputError("the job has no input: add --prompt, --input, --question or --feature")
             return None
         made = self._pipeline() if self.feature else self._matrix() if self.questions else self._generation()
         return made | self._shared()
@@ -65,7 +65,7 @@ class JobFlags:
 
     def _generation(self) -> dict[str, Any]:
         if len(self.models) != 1:
-            raise InputError("a generation needs one --model; for several models ask with --question")
+            raise InputError("a generation needs one --model; several models need --question")
         length = {} if self.duration is None else {"duration": self.duration}
         return {
             "kind": "generation",

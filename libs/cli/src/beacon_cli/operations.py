@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from beacon_cli.errors import InputError
+from beacon_cli.global_options import wants_json
 from beacon_cli.output.printing import facts, print_result
-from beacon_cli.selection import wants_json
 from beacon_client.runner import RunnerClient
 from beacon_contracts.operations import OperationState, OperationView
 

@@ -1,4 +1,4 @@
-"""Calls that need an administrator's key."""
+"""Administration: queues, dead letters, users, keys, audit log. Needs an administrator's key."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
@@ -36,10 +36,11 @@ from beacon_contracts.tiers import JobClass, Tier
 from beacon_contracts.usage import UsageReport
 
 PAGE = 100
+DEAD_LETTERS = "/admin/queue-dead"
 
 
 class AdminClient:
-    """Queues, dead letters and users, through the same connection as its `RunnerClient`."""
+    """Queues, dead letters, users, keys and audit log, over the connection of its `RunnerClient`."""
 
     def __init__(self, http: RunnerHttp) -> None:
         self._http = http
@@ -75,23 +76,19 @@ class AdminClient:
         await self._http.post(f"/admin/queues/{job_class}/resume", repeatable=True)
 
     async def reset_lanes(self) -> None:
-        """Recount the lanes from the source of record."""
+        """Recount the lane counters from the messages in Redis."""
         await self._http.post("/admin/lanes/reset", repeatable=True)
 
     async def dead_letters(self, *, page_size: int = PAGE) -> AsyncIterator[DeadLetterView]:
         """All dead letters, newest first; pages are fetched on demand."""
-        cursor: str | None = None
-        while True:
-            page = await self.dead_letter_page(limit=page_size, cursor=cursor)
+        parse = DeadLetterPage.model_validate_json
+        async for page in self._http.pages(DEAD_LETTERS, parse, {"limit": page_size}):
             for dead_letter in page.dead_letters:
                 yield dead_letter
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     async def dead_letter_page(self, *, limit: int = PAGE, cursor: str | None = None) -> DeadLetterPage:
         """One page of dead letters, newest first."""
-        answer = await self._http.get("/admin/queue-dead", {"limit": limit, "cursor": cursor})
+        answer = await self._http.get(DEAD_LETTERS, {"limit": limit, "cursor": cursor})
         return DeadLetterPage.model_validate_json(answer)
 
     async def requeue(self, job_ids: Sequence[str] | None = None) -> int:
@@ -104,15 +101,9 @@ class AdminClient:
 
     async def users(self) -> AsyncIterator[UserView]:
         """All users; pages are fetched on demand."""
-        cursor: str | None = None
-        while True:
-            answer = await self._http.get("/admin/users", {"limit": PAGE, "cursor": cursor})
-            page = UserPage.model_validate_json(answer)
+        async for page in self._http.pages("/admin/users", UserPage.model_validate_json, {"limit": PAGE}):
             for user in page.users:
                 yield user
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     async def add_user(self, name: str, tier: Tier | None = None) -> UserCreated:
         """Create a user, by default in the lowest tier, with a first key, which is returned only here."""
@@ -153,7 +144,7 @@ class AdminClient:
     async def rotate_key(self, user_id: str, key_id: str) -> KeyCreated:
         """Replace a key by a new one with its name and scopes, which is returned only here.
 
-        The old key is revoked last, so that a call which fails in between locks no user out.
+        The old key is revoked last: if a call fails in between, the user still has a valid key.
         """
         old = next((key for key in await self.keys(user_id) if key.id == key_id), None)
         if old is None or old.revoked_at is not None:
@@ -176,7 +167,7 @@ class AdminClient:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> AsyncIterator[AuditEntryView]:
-        """Who changed what, newest first; pages are fetched on demand. `actor`: the id of a user."""
+        """The entries of the audit log, newest first; pages are fetched on demand. `actor`: id of a user."""
         wanted = {
             "actor": actor,
             "action": action,
@@ -184,19 +175,13 @@ class AdminClient:
             "since": since and since.isoformat(),
             "until": until and until.isoformat(),
         }
-        cursor: str | None = None
-        while True:
-            answer = await self._http.get("/admin/audit", {**wanted, "cursor": cursor})
-            page = AuditPage.model_validate_json(answer)
+        async for page in self._http.pages("/admin/audit", AuditPage.model_validate_json, wanted):
             for entry in page.entries:
                 yield entry
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     async def _change_dead(self, verb: str, job_ids: Sequence[str] | None) -> int:
         choice = DeadLetterChoice(job_ids=None if job_ids is None else list(job_ids), all=job_ids is None)
-        answer = await self._http.post(f"/admin/queue-dead/{verb}", _body(choice), repeatable=True)
+        answer = await self._http.post(f"{DEAD_LETTERS}/{verb}", _body(choice), repeatable=True)
         return AffectedCount.model_validate_json(answer).count
 
 
@@ -204,5 +189,5 @@ def _user(user_id: str) -> str:
     return f"/admin/users/{quote(user_id, safe='')}"
 
 
-def _body(shape: RequestModel) -> bytes:
-    return shape.model_dump_json(exclude_none=True).encode()
+def _body(model: RequestModel) -> bytes:
+    return model.model_dump_json(exclude_none=True).encode()

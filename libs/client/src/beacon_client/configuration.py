@@ -21,7 +21,7 @@ PAGE = 100
 
 
 class ConfigurationClient:
-    """Each change is a revision. With `dry_run` it is only described, with `force` it may strand work."""
+    """Each change makes a revision. `dry_run` only reports its effects; `force` allows it to strand work."""
 
     def __init__(self, http: RunnerHttp) -> None:
         self._http = http
@@ -90,7 +90,7 @@ class ConfigurationClient:
         return _change(await self._http.patch(path, _json(settings)))
 
     async def drain_backend(self, name: str) -> ConfigChange:
-        """Its running requests end, and none is started."""
+        """Start no further request on a backend; the running ones end."""
         return _change(await self._http.post(f"{_backend(name)}/drain", repeatable=True))
 
     async def resume_backend(self, name: str) -> ConfigChange:
@@ -98,12 +98,12 @@ class ConfigurationClient:
         return _change(await self._http.post(f"{_backend(name)}/resume", repeatable=True))
 
     async def remove_backend(self, name: str, *, force: bool = False, dry_run: bool = False) -> ConfigChange:
-        """With it go the models and regions that no other backend has."""
+        """Remove a backend, with the models and regions that no other backend has."""
         path = _backend(name) + _query(force=force, dry_run=dry_run)
         return _change(await self._http.delete(path, repeatable=dry_run))
 
     async def pause_model(self, name: str) -> ConfigChange:
-        """Its requests are accepted and wait; running ones end."""
+        """Start no request for a model: they are accepted and wait; running ones end."""
         return _change(await self._http.post(f"{_model(name)}/pause", repeatable=True))
 
     async def resume_model(self, name: str) -> ConfigChange:

@@ -20,7 +20,7 @@ Progress = Callable[[int, int | None], None]
 
 
 class DamagedFileError(BeaconError):
-    """The bytes that arrived are not those of the file."""
+    """The downloaded bytes do not have the checksum of the file."""
 
     def __init__(self, file_id: str) -> None:
         detail = f"the bytes of {file_id} differ from its checksum; they were discarded"
@@ -29,7 +29,7 @@ class DamagedFileError(BeaconError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """A file of the API on its way to `target`, by its size and checksum.
+    """The download of a file to `target`, verified by its size and checksum.
 
     The bytes arrive in `<target>.part`, which replaces the target once its checksum is right.
     """
@@ -78,7 +78,7 @@ class Download:
                 return
 
     async def _continue(self, http: RunnerHttp, start: int) -> None:
-        """Append what is missing after `start`."""
+        """Append the bytes from `start`."""
         self._report(start)
         if start == self.size > 0:
             return

@@ -4,7 +4,7 @@ from beacon_client.advice import advice_for
 from beacon_contracts.jobs import JobView
 from beacon_contracts.problem import Problem
 
-JOB_RESULT = 200  # the calls succeeded; the job did not
+JOB_RESULT = 200  # status of errors about a job: the request itself succeeded
 
 
 class BeaconError(Exception):

@@ -1,4 +1,4 @@
-"""Files over the runner's API: transfers are streamed, so that size does not matter."""
+"""Files over the runner's API. Transfers are streamed and use little memory whatever their size."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
@@ -35,14 +35,9 @@ class FileClient:
 
     async def list(self) -> AsyncGenerator[FileView]:
         """The user's files, newest first; pages are fetched on demand."""
-        cursor: str | None = None
-        while True:
-            page = FilePage.model_validate_json(await self._http.get(FILES, {"cursor": cursor}))
+        async for page in self._http.pages(FILES, FilePage.model_validate_json):
             for file in page.files:
                 yield file
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     async def get(self, file_id: str) -> FileView:
         """Name, type, size and checksum of a file."""
@@ -83,7 +78,7 @@ class FileClient:
         return size
 
     async def url(self, file_id: str) -> FileUrl:
-        """The path of an address that works without a key for a few minutes."""
+        """A path with a signature, which works without a key for a few minutes."""
         return FileUrl.model_validate_json(await self._http.post(f"{_path(file_id)}/url"))
 
     async def delete(self, file_id: str) -> None:

@@ -40,7 +40,7 @@ class OutputReference:
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
-    """`downloaded` is false for a file that was there already."""
+    """A file in the target folder; `downloaded` is false if it existed before."""
 
     path: Path
     file_id: str
@@ -72,7 +72,7 @@ class OutputNames:
 async def save_outputs(
     http: RunnerHttp, executions: AsyncIterable[ExecutionView], folder: Path, progress: Progress | None
 ) -> list[SavedFile]:
-    """Download the files of all executions into the folder, some at a time; those that are there stay."""
+    """Download the files of all executions into the folder, in parallel; files that exist are kept."""
     names = OutputNames()
     found = [reference async for execution in executions for reference in names.references(execution)]
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ class _WholeProgress:
 
 
 def safe_name(text: str) -> str:
-    """Without separators, control characters, and what hides a file or names a folder."""
+    """The text without separators, control characters, and dots at its ends."""
     return _UNSAFE.sub("-", text).strip(".-") or "output"
 
 

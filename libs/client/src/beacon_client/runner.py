@@ -103,14 +103,10 @@ class RunnerClient:
         self, *, page_size: int = PAGE, **filters: Unpack[JobFilters]
     ) -> AsyncGenerator[JobSummary]:
         """The jobs of this key that match the filters, newest first."""
-        cursor: str | None = None
-        while True:
-            page = await self.job_page(limit=page_size, cursor=cursor, **filters)
+        wanted = {**query_of(filters), "limit": page_size}
+        async for page in self._http.pages("/api/v1/jobs", JobPage.model_validate_json, wanted):
             for job in page.jobs:
                 yield job
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     async def job_page(
         self, *, limit: int = PAGE, cursor: str | None = None, **filters: Unpack[JobFilters]
@@ -166,14 +162,10 @@ class RunnerClient:
     ) -> AsyncGenerator[ExecutionView]:
         """The executions of a job in order; pages are fetched on demand."""
         wanted = {"outputs": None if outputs else "false", "limit": page_size}
-        while True:
-            answer = await self._http.get(f"{_job(job_id)}/executions", wanted | {"cursor": cursor})
-            page = ExecutionPage.model_validate_json(answer)
+        path, parse = f"{_job(job_id)}/executions", ExecutionPage.model_validate_json
+        async for page in self._http.pages(path, parse, wanted, cursor=cursor):
             for execution in page.executions:
                 yield execution
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     async def execution(self, execution_id: str) -> ExecutionView:
         """One execution with its attempts."""
@@ -189,7 +181,7 @@ class RunnerClient:
         return await save_outputs(self._http, self.executions(job_id), folder, progress)
 
     async def why(self, job_id: str) -> WhyView:
-        """What the job currently waits for."""
+        """The reason why the job waits now."""
         return WhyView.model_validate_json(await self._http.get(f"{_job(job_id)}/why"))
 
     async def cancel(self, job_id: str) -> JobView:
@@ -268,7 +260,7 @@ class RunnerClient:
         return RegionList.model_validate_json(await self._http.get("/api/v1/regions"))
 
     async def skip_pricing(self) -> list[SkipPriceView]:
-        """The price of priority by expected wait."""
+        """The prices of a skip, by the duration of the job."""
         return SkipPricing.model_validate_json(await self._http.get("/api/v1/skip-pricing")).prices
 
     async def ready(self) -> bytes:

@@ -5,7 +5,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import httpx
 from httpx_sse import SSEError
@@ -23,6 +23,14 @@ STREAM_TIMEOUT = httpx.Timeout(None, connect=5.0, read=45.0)
 _TRANSIENT = (502, 503, 504)
 
 Sleep = Callable[[float], Awaitable[None]]
+
+
+class _Page(Protocol):
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+Page = TypeVar("Page", bound=_Page)
 
 
 class RunnerHttp:
@@ -50,6 +58,22 @@ class RunnerHttp:
         given = {name: value for name, value in (params or {}).items() if value is not None}
         return await self._call("GET", path, repeatable=True, params=given)
 
+    async def pages(
+        self,
+        path: str,
+        parse: Callable[[bytes], Page],
+        params: Mapping[str, Any] | None = None,
+        *,
+        cursor: str | None = None,
+    ) -> AsyncIterator[Page]:
+        """The pages of a list from `cursor`, by default the first one; each is fetched on demand."""
+        while True:
+            page = parse(await self.get(path, {**(params or {}), "cursor": cursor}))
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
     async def post(
         self,
         path: str,
@@ -69,12 +93,12 @@ class RunnerHttp:
         return await self._call("PUT", path, repeatable=repeatable, content=body, headers=sent)
 
     async def patch(self, path: str, body: bytes) -> bytes:
-        """The body says what a resource becomes: it may be repeated."""
+        """Change some fields of a resource. Setting the same values twice is safe, so it is retried."""
         headers = {"content-type": "application/json"}
         return await self._call("PATCH", path, repeatable=True, content=body, headers=headers)
 
     async def delete(self, path: str, *, repeatable: bool = True) -> bytes:
-        """Deletes are safe to repeat, where one that is gone is no error."""
+        """`repeatable`: deleting something that does not exist any more is no error."""
         return await self._call("DELETE", path, repeatable=repeatable)
 
     @asynccontextmanager

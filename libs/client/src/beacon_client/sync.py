@@ -121,7 +121,7 @@ class Beacon:
         return self._run(lambda client: client.execution(execution_id))
 
     def why(self, job_id: str) -> WhyView:
-        """What the job currently waits for."""
+        """The reason why the job waits now."""
         return self._run(lambda client: client.why(job_id))
 
     def cancel(self, job_id: str) -> JobView:

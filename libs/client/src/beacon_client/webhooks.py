@@ -33,7 +33,7 @@ class WebhooksClient:
         return WebhookCreated.model_validate_json(await self._http.post(WEBHOOKS, _body(new)))
 
     async def list(self, *, user: str | None = None) -> list[WebhookView]:
-        """The endpoints of the key's user, or for administrators of another one."""
+        """The endpoints of the key's user; with an administrator's key, of the given user."""
         return WebhookList.model_validate_json(await self._http.get(WEBHOOKS, {"user": user})).webhooks
 
     async def get(self, webhook_id: str) -> WebhookView:
@@ -60,7 +60,7 @@ class WebhooksClient:
         return WebhookView.model_validate_json(answer)
 
     async def rotate(self, webhook_id: str) -> WebhookCreated:
-        """A new secret, which is returned only here; for a day the old one signs too."""
+        """Create a new secret, which is returned only here. For a day the old one signs too."""
         return WebhookCreated.model_validate_json(await self._http.post(f"{_path(webhook_id)}/rotate"))
 
     async def delete(self, webhook_id: str) -> None:
@@ -72,16 +72,11 @@ class WebhooksClient:
         return DeliveryView.model_validate_json(await self._http.post(f"{_path(webhook_id)}/test"))
 
     async def deliveries(self, webhook_id: str) -> AsyncGenerator[DeliveryView]:
-        """What was sent and what will be, newest first; pages are fetched on demand."""
-        cursor: str | None = None
-        while True:
-            answer = await self._http.get(f"{_path(webhook_id)}/deliveries", {"cursor": cursor})
-            page = DeliveryPage.model_validate_json(answer)
+        """The deliveries of an endpoint, also pending ones, newest first; pages are fetched on demand."""
+        path = f"{_path(webhook_id)}/deliveries"
+        async for page in self._http.pages(path, DeliveryPage.model_validate_json):
             for delivery in page.deliveries:
                 yield delivery
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     async def replay(self, webhook_id: str, delivery_id: str) -> DeliveryView:
         """Send a delivery again, with the same `webhook-id`."""

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from beacon_cli.commands.user import find_user
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.output.printing import AsJson, print_result, table
 from beacon_client.runner import RunnerClient
 from beacon_contracts.audit import AuditAction, AuditEntryView
@@ -39,7 +39,7 @@ def audit(
                 break
         return found
 
-    found = ask(work, admin=True)
+    found = call_runner(work, admin=True)
     rows = [
         (
             f"{entry.at:%Y-%m-%d %H:%M:%S}",

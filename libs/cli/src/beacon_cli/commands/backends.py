@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from beacon_cli.config_changes import apply_change, change_after_confirmation
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.errors import InputError, MissingError
 from beacon_cli.job_flags import pairs
 from beacon_cli.operations import Yes
@@ -43,7 +43,7 @@ Force = Annotated[bool, typer.Option("--force", help="Also if it strands unfinis
 def show(context: typer.Context, _json: AsJson = False) -> None:
     """Show the configured backends, with their runs and states at the routers."""
     if context.invoked_subcommand is None:
-        _print(ask(lambda client: client.configuration.backends(), admin=True))
+        _print(call_runner(lambda client: client.configuration.backends(), admin=True))
 
 
 @backends.command("add")
@@ -116,7 +116,7 @@ def drain(
     """Let the running requests of a backend end, and start none."""
     apply_change(lambda client: client.configuration.drain_backend(name))
     if wait:
-        ask(lambda client: _drained(client, name), admin=True)
+        call_runner(lambda client: _drained(client, name), admin=True)
         if not _json:
             print_result(None, f"{name} is drained")
 

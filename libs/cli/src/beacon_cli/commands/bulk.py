@@ -6,7 +6,7 @@ import typer
 
 from beacon_cli import job_filters as options
 from beacon_cli.commands.user import find_user
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.errors import InputError
 from beacon_cli.job_filters import filters_of
 from beacon_cli.operations import Yes, confirm, finished, show_operation
@@ -62,7 +62,7 @@ def bulk(
             started = await client.bulk(action, **filters)
         return await finished(client, started)
 
-    show_operation(ask(work, admin=all_users or user is not None))
+    show_operation(call_runner(work, admin=all_users or user is not None))
 
 
 def delete(
@@ -77,5 +77,5 @@ def delete(
         for job_id in job_ids:
             await client.delete(job_id)
 
-    ask(work)
+    call_runner(work)
     print_result({"deleted": job_ids}, *(f"deleted {job_id}" for job_id in job_ids))

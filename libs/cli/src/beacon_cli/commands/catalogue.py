@@ -6,7 +6,7 @@ import typer
 from rich.console import RenderableType
 
 from beacon_cli.config_changes import apply_change
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.output.formatting import backend_health, seconds
 from beacon_cli.output.printing import AsJson, print_result, table
 from beacon_contracts.catalogue import RegionView
@@ -21,7 +21,7 @@ def show_models(context: typer.Context, _json: AsJson = False) -> None:
     """List the models and where they run."""
     if context.invoked_subcommand is not None:
         return
-    found = ask(lambda client: client.models())
+    found = call_runner(lambda client: client.models())
     rows = [
         (one.id, ", ".join(one.regions), seconds(one.expected_run_s), one.limit, seconds(one.max_duration_s))
         for one in found
@@ -43,14 +43,14 @@ def resume_model(model: Model, _json: AsJson = False) -> None:
 
 def features(_json: AsJson = False) -> None:
     """List the pipelines and their steps."""
-    found = ask(lambda client: client.features())
+    found = call_runner(lambda client: client.features())
     rows = [(one.name, " → ".join(step.name for step in one.steps), ", ".join(one.inputs)) for one in found]
     print_result(found, table(("feature", "steps", "input"), rows))
 
 
 def regions(_json: AsJson = False) -> None:
     """Show the regions: queues, slots, backends and their health, loaded models, shared caps."""
-    found = ask(lambda client: client.regions())
+    found = call_runner(lambda client: client.regions())
     columns = (
         "region",
         "waiting",
@@ -84,9 +84,9 @@ def _region_rows(region: RegionView) -> list[tuple[object, ...]]:
 
 
 def prices(_json: AsJson = False) -> None:
-    """Show the price of priority."""
-    found = ask(lambda client: client.skip_pricing())
+    """Show the prices of a skip, by the duration of the job."""
+    found = call_runner(lambda client: client.skip_pricing())
     rows = [
         ("longer" if one.up_to_s is None else f"up to {seconds(one.up_to_s)}", one.price) for one in found
     ]
-    print_result(found, table(("expected wait", "credits"), rows))
+    print_result(found, table(("duration of the job", "credits"), rows))

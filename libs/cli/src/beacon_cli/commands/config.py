@@ -11,9 +11,9 @@ from rich.markup import escape
 
 from beacon_cli.commands import live_config
 from beacon_cli.commands.live_config import DEFAULT
-from beacon_cli.exits import Exit
+from beacon_cli.exit_codes import Exit
+from beacon_cli.global_options import wants_json
 from beacon_cli.output.printing import AsJson, facts, print_error, print_json, print_result
-from beacon_cli.selection import wants_json
 from beacon_config import BeaconConfig, ConfigError, load_config, read_document
 from beacon_config.reference import Key, find, known_keys
 from beacon_config.secrets import literal_secrets

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.errors import InputError, MissingError
-from beacon_cli.exits import Exit
+from beacon_cli.exit_codes import Exit
 from beacon_cli.output.formatting import ago
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
@@ -28,7 +28,7 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 20, _json: AsJson = False
 ) -> None:
     """List dead letters, newest first."""
-    page: DeadLetterPage = ask(lambda client: client.admin.dead_letter_page(limit=limit), admin=True)
+    page: DeadLetterPage = call_runner(lambda client: client.admin.dead_letter_page(limit=limit), admin=True)
     rows = [
         (one.job_id, one.name or one.kind, one.reason, one.failure and one.failure.message, ago(one.died_at))
         for one in page.dead_letters
@@ -41,7 +41,7 @@ def list_(
 @dead.command("show")
 def show(job_id: Annotated[str, typer.Argument(metavar="JOB")], _json: AsJson = False) -> None:
     """Show one dead letter with its reason and last error."""
-    letter = ask(lambda client: _find(client, job_id), admin=True)
+    letter = call_runner(lambda client: _find(client, job_id), admin=True)
     failure = letter.failure
     pairs: list[tuple[str, object]] = [
         ("job", letter.job_id),
@@ -69,7 +69,7 @@ async def _find(client: RunnerClient, job_id: str) -> DeadLetterView:
 def requeue(jobs: Chosen = None, all_: All = False, _json: AsJson = False) -> None:
     """Queue dead letters again, with their attempts reset."""
     chosen = _choice(jobs, all_=all_)
-    count = ask(lambda client: client.admin.requeue(chosen), admin=True)
+    count = call_runner(lambda client: client.admin.requeue(chosen), admin=True)
     print_result({"requeued": count}, f"{count} requeued")
 
 
@@ -85,12 +85,12 @@ def purge(
     what = "all dead letters" if chosen is None else f"{len(chosen)} dead letters"
     if not yes and not typer.confirm(f"Purge {what}? They cannot be requeued afterwards.", err=True):
         raise typer.Exit(Exit.FAILED)
-    count = ask(lambda client: client.admin.purge(chosen), admin=True)
+    count = call_runner(lambda client: client.admin.purge(chosen), admin=True)
     print_result({"purged": count}, f"{count} purged")
 
 
 def _choice(jobs: list[str] | None, *, all_: bool) -> list[str] | None:
     """The ids; None means all dead letters."""
     if bool(jobs) == all_:
-        raise InputError("name the jobs, or say --all")
+        raise InputError("give the ids of jobs, or --all")
     return jobs or None

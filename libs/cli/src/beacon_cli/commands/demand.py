@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.output.formatting import seconds
 from beacon_cli.output.printing import AsJson, print_result, table
 from beacon_contracts.demand import DemandTotals, ModelDemand
@@ -19,7 +19,7 @@ def demand(
     _json: AsJson = False,
 ) -> None:
     """Show waiting and running work, its GPU time, and the slots that would do it within a target."""
-    found = ask(
+    found = call_runner(
         lambda client: client.admin.demand(
             models=model or (), regions=region or (), target_wait_s=target_wait
         ),

@@ -13,7 +13,7 @@ from beacon_cli.checks.findings import Finding, Verdict
 from beacon_cli.checks.system import Target, run_checks
 from beacon_cli.commands.live_config import DEFAULT
 from beacon_cli.connect import api_key
-from beacon_cli.exits import Exit
+from beacon_cli.exit_codes import Exit
 from beacon_cli.output.printing import AsJson, print_result
 from beacon_client.credentials import find_credentials
 from beacon_lifecycle.clock import SystemClock

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from beacon_cli.commands.job import JobId
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_client.runner import RunnerClient
 
 
@@ -42,4 +42,4 @@ def export(
         finally:
             partial.unlink(missing_ok=True)
 
-    ask(work)
+    call_runner(work)

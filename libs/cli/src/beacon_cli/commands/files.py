@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from beacon_cli.attachments import upload as upload_file
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.errors import InputError
 from beacon_cli.output.formatting import ago, file_size
 from beacon_cli.output.printing import AsJson, facts, print_result, table
@@ -38,7 +38,7 @@ def upload(
     async def work(client: RunnerClient) -> list[FileView]:
         return [await _upload(client, path, name) for path in paths]
 
-    stored = ask(work)
+    stored = call_runner(work)
     if len(stored) == 1:
         _print(stored[0])
     else:
@@ -68,13 +68,13 @@ def show_all(
         await pages.aclose()
         return found
 
-    _print_table(ask(work))
+    _print_table(call_runner(work))
 
 
 @files.command("show")
 def show(file: FileId, _json: AsJson = False) -> None:
     """Show name, type, size and checksum of a file."""
-    _print(ask(lambda client: client.files.get(file)))
+    _print(call_runner(lambda client: client.files.get(file)))
 
 
 @files.command("download")
@@ -95,7 +95,7 @@ def download(
         with transfer_bar(path.name) as progress:
             return path, await client.files.download(file, path, progress=progress)
 
-    path, size = ask(work)
+    path, size = call_runner(work)
     print_result({"path": str(path), "bytes": size}, f"{path} ({file_size(size)})")
 
 
@@ -107,7 +107,7 @@ def url(file: FileId, _json: AsJson = False) -> None:
         signed = await client.files.url(file)
         return {"url": f"{client.base_url}{signed.url}", "expires_at": signed.expires_at.isoformat()}
 
-    found = ask(work)
+    found = call_runner(work)
     print_result(found, found["url"])
 
 
@@ -119,7 +119,7 @@ def delete(file_ids: FileIds, _json: AsJson = False) -> None:
         for file in file_ids:
             await client.files.delete(file)
 
-    ask(work)
+    call_runner(work)
     print_result({"deleted": file_ids}, *(f"deleted {file}" for file in file_ids))
 
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 from beacon_cli import job_filters as options
 from beacon_cli.commands.user import find_user
 from beacon_cli.completion import recent_jobs
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.job_filters import filters_of
 from beacon_cli.output.formatting import ago, file_size, seconds
 from beacon_cli.output.job_table import answers_table, grid, job_facts
@@ -68,7 +68,7 @@ def jobs(
         return found
 
     of_others = all_users or user is not None
-    found = ask(first, admin=of_others)
+    found = call_runner(first, admin=of_others)
     rows = [
         (
             job.job_id,
@@ -104,7 +104,7 @@ def job(
     if save is not None:
         _save(job_id, save)
         return
-    _show(ask(lambda client: client.job(job_id)), answers=answers)
+    _show(call_runner(lambda client: client.job(job_id)), answers=answers)
 
 
 def _save(job_id: str, folder: Path) -> None:
@@ -112,7 +112,7 @@ def _save(job_id: str, folder: Path) -> None:
         with transfer_bar(f"files of {job_id}") as progress:
             return await client.save_outputs(job_id, folder, progress=progress)
 
-    saved = ask(work)
+    saved = call_runner(work)
     rows = [(one.path, file_size(one.bytes), "" if one.downloaded else "was there") for one in saved]
     fresh = sum(one.downloaded for one in saved)
     documents = [
@@ -130,7 +130,7 @@ def _show(view: JobView, *, answers: bool = False) -> None:
 
 def why(job_id: JobId, _json: AsJson = False) -> None:
     """Show what a job waits for: jobs ahead, or the region, backend, limit or breaker that holds it."""
-    found = ask(lambda client: client.why(job_id))
+    found = call_runner(lambda client: client.why(job_id))
     rows = [
         (
             wait.execution_id,
@@ -160,17 +160,17 @@ def _eta(eta: object) -> str:
 
 def cancel(job_id: JobId, _json: AsJson = False) -> None:
     """Cancel a queued or running job. It stays readable."""
-    _show(ask(lambda client: client.cancel(job_id)))
+    _show(call_runner(lambda client: client.cancel(job_id)))
 
 
 def resume(job_id: JobId, _json: AsJson = False) -> None:
     """Continue a failed or partial job from the failed stage; completed executions are kept."""
-    _show(ask(lambda client: client.resume(job_id)))
+    _show(call_runner(lambda client: client.resume(job_id)))
 
 
 def skip(job_id: JobId, _json: AsJson = False) -> None:
     """Pay for priority. The price depends on its duration and is refunded if nothing of it runs."""
-    _show(ask(lambda client: client.skip(job_id)))
+    _show(call_runner(lambda client: client.skip(job_id)))
 
 
 def retry(
@@ -178,7 +178,7 @@ def retry(
     _json: AsJson = False,
 ) -> None:
     """Run one failed execution again."""
-    found: ExecutionView = ask(lambda client: client.retry_execution(execution_id))
+    found: ExecutionView = call_runner(lambda client: client.retry_execution(execution_id))
     print_result(found, facts([("execution", found.id), ("state", found.state)]), answers_table([found]))
 
 
@@ -187,7 +187,7 @@ def execution(
     _json: AsJson = False,
 ) -> None:
     """Show one execution with all its attempts."""
-    found = ask(lambda client: client.execution(execution_id))
+    found = call_runner(lambda client: client.execution(execution_id))
     rows = [
         (
             one.number,
@@ -207,7 +207,7 @@ def execution(
 
 def me(_json: AsJson = False) -> None:
     """Show your key's user: tier, limits with what is left, credit."""
-    found = ask(lambda client: client.me())
+    found = call_runner(lambda client: client.me())
     limits = [
         ("longest duration", NO_LIMIT if found.max_duration_s is None else seconds(found.max_duration_s)),
         ("executions per job", NO_LIMIT if found.executions_per_job is None else found.executions_per_job),

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from beacon_cli.config_changes import change_after_confirmation, described
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.errors import InputError
-from beacon_cli.exits import Exit
+from beacon_cli.exit_codes import Exit
+from beacon_cli.global_options import wants_json
 from beacon_cli.operations import Yes
 from beacon_cli.output.formatting import ago
 from beacon_cli.output.printing import AsJson, print_result, table
-from beacon_cli.selection import wants_json
 from beacon_client.credentials import find_credentials
 from beacon_client.runner import RunnerClient
 from beacon_config import ConfigError, parse_document, read_document
@@ -47,7 +47,7 @@ def show(
             client.configuration.get() if revision is None else client.configuration.revision(revision)
         )
 
-    found = ask(work, admin=True)
+    found = call_runner(work, admin=True)
     if wants_json():
         print_result(found)
     else:
@@ -57,7 +57,7 @@ def show(
 def diff(path: FilePath = None, _json: AsJson = False) -> None:
     """Compare a file with the configuration that applies. Exit code 1 if they differ."""
     document = _read(path or _default_path())
-    change = ask(lambda client: _preview(client, document), admin=True)
+    change = call_runner(lambda client: _preview(client, document), admin=True)
     print_result(change, *described(change))
     if change.differences:
         raise typer.Exit(Exit.FAILED)
@@ -106,7 +106,7 @@ def history(
                 break
         return await client.configuration.get(), found
 
-    newest, found = ask(work, admin=True)
+    newest, found = call_runner(work, admin=True)
     rows = [(one.revision, ago(one.created_at), one.actor.name, one.comment) for one in found]
     routers = [(one.url, one.revision or "its file", "; ".join(one.errors)) for one in newest.routers]
     print_result(

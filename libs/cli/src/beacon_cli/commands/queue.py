@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.output.formatting import seconds
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
@@ -21,19 +21,19 @@ Class = Annotated[JobClass, typer.Argument(metavar="CLASS", help="high, medium o
 def show(context: typer.Context, _json: AsJson = False) -> None:
     """Show depth of main, retry and dead, classes, lanes, leases and outbox lag."""
     if context.invoked_subcommand is None:
-        _print(ask(lambda client: client.admin.stats(), admin=True))
+        _print(call_runner(lambda client: client.admin.stats(), admin=True))
 
 
 @queues.command("pause")
 def pause(job_class: Class, _json: AsJson = False) -> None:
     """Stop consumption of a class: its jobs are accepted and wait."""
-    _print(ask(lambda client: _then_stats(client, job_class, paused=True), admin=True))
+    _print(call_runner(lambda client: _then_stats(client, job_class, paused=True), admin=True))
 
 
 @queues.command("resume")
 def resume(job_class: Class, _json: AsJson = False) -> None:
     """Start consumption of a class again."""
-    _print(ask(lambda client: _then_stats(client, job_class, paused=False), admin=True))
+    _print(call_runner(lambda client: _then_stats(client, job_class, paused=False), admin=True))
 
 
 @queues.command("reset-lanes")
@@ -44,7 +44,7 @@ def reset_lanes(_json: AsJson = False) -> None:
         await client.admin.reset_lanes()
         return await client.admin.stats()
 
-    _print(ask(work, admin=True))
+    _print(call_runner(work, admin=True))
 
 
 async def _then_stats(client: RunnerClient, job_class: JobClass, *, paused: bool) -> RuntimeStats:

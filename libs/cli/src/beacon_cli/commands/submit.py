@@ -10,7 +10,7 @@ import typer
 
 from beacon_cli.attachments import Attachments, attach, parse_attachments
 from beacon_cli.commands.watch import follow
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.errors import InputError
 from beacon_cli.job_filters import text_pairs
 from beacon_cli.job_flags import JobFlags, pairs
@@ -117,7 +117,7 @@ def _options(
     wait_for_limit: bool,
     webhook_url: str | None,
 ) -> dict[str, Any]:
-    """Only those that are given."""
+    """The options that are given."""
     options = {
         "tags": tags,
         "metadata": text_pairs(metadata),
@@ -150,7 +150,7 @@ def _submit_one(job: dict[str, Any], files: Attachments, key: str | None, *, wat
     async def work(client: RunnerClient) -> JobAccepted:
         return await client.submit(await attach(client, job, files), idempotency_key=key)
 
-    accepted = ask(work)
+    accepted = call_runner(work)
     if watch:
         follow(accepted.job_id)
         return
@@ -158,7 +158,7 @@ def _submit_one(job: dict[str, Any], files: Attachments, key: str | None, *, wat
 
 
 def _submit_all(jobs: list[dict[str, Any]], key: str | None) -> None:
-    accepted = ask(lambda client: client.submit_batch(jobs, idempotency_key=key))
+    accepted = call_runner(lambda client: client.submit_batch(jobs, idempotency_key=key))
     print_result(
         accepted,
         table(("job", "status", "class"), [(one.job_id, one.status, one.priority) for one in accepted]),

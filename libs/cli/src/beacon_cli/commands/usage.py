@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.output.formatting import file_size
 from beacon_cli.output.printing import AsJson, print_result, table
 from beacon_contracts.usage import UsageGroup, UsageRow
@@ -23,7 +23,7 @@ By = Annotated[
     list[UsageGroup] | None,
     typer.Option("--by", help="Group by this; may be repeated. A job counts for each of its tags."),
 ]
-Days = Annotated[int, typer.Option(min=1, max=400, help="So many days back.")]
+Days = Annotated[int, typer.Option(min=1, max=400, help="Number of days, up to now.")]
 OfUser = Annotated[
     str | None, typer.Option("--user", help="Only this user (user_…); needs the administrator's key.")
 ]
@@ -41,7 +41,7 @@ def usage(
     groups = by or [UsageGroup.DAY]
     start = datetime.now(UTC) - timedelta(days=days)
     everyone = all_users or user is not None
-    report = ask(
+    report = call_runner(
         lambda client: (
             client.admin.usage(user=user, group_by=groups, start=start)
             if everyone

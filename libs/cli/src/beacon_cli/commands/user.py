@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.errors import MissingError
 from beacon_cli.operations import Yes, confirm, finished, show_operation
 from beacon_cli.output.formatting import ago
@@ -33,7 +33,7 @@ def _keys_group() -> None:
 @users.command("list")
 def list_users(_json: AsJson = False) -> None:
     """List all users."""
-    _print(ask(_all_users, admin=True))
+    _print(call_runner(_all_users, admin=True))
 
 
 @users.command("add")
@@ -45,7 +45,7 @@ def add_user(
     _json: AsJson = False,
 ) -> None:
     """Create a user with a first key. The key is shown only now."""
-    made = ask(lambda client: client.admin.add_user(name, tier), admin=True)
+    made = call_runner(lambda client: client.admin.add_user(name, tier), admin=True)
     print_result(
         made, facts([("user", made.id), ("name", made.name), ("tier", made.tier), ("key", made.key)])
     )
@@ -54,7 +54,7 @@ def add_user(
 @users.command("tier")
 def set_tier(user: User, tier: str, _json: AsJson = False) -> None:
     """Change a user's tier."""
-    _print([ask(lambda client: _change(client, user, tier=tier), admin=True)])
+    _print([call_runner(lambda client: _change(client, user, tier=tier), admin=True)])
 
 
 @users.command("weight")
@@ -68,7 +68,7 @@ def set_weight(
     async def work(client: RunnerClient) -> UserView:
         return await client.admin.change_user((await find_user(client, user)).id, weight=weight)
 
-    _print([ask(work, admin=True)])
+    _print([call_runner(work, admin=True)])
 
 
 @users.command("disable")
@@ -86,13 +86,13 @@ def disable(
         found = await find_user(client, user)
         return await client.admin.change_user(found.id, disabled=True, jobs=jobs)
 
-    _print([ask(work, admin=True)])
+    _print([call_runner(work, admin=True)])
 
 
 @users.command("enable")
 def enable(user: User, _json: AsJson = False) -> None:
     """Enable a disabled user; held jobs continue."""
-    _print([ask(lambda client: _change(client, user, disabled=False), admin=True)])
+    _print([call_runner(lambda client: _change(client, user, disabled=False), admin=True)])
 
 
 @users.command("delete")
@@ -104,7 +104,7 @@ def delete_user(user: User, yes: Yes = False, _json: AsJson = False) -> None:
         found = await find_user(client, user)
         return await finished(client, await client.admin.delete_user(found.id))
 
-    show_operation(ask(work, admin=True))
+    show_operation(call_runner(work, admin=True))
 
 
 @users.command("credit")
@@ -123,7 +123,7 @@ def credit(
         await client.admin.give_credit(found.id, amount, note)
         return await find_user(client, found.id)
 
-    _print([ask(work, admin=True)])
+    _print([call_runner(work, admin=True)])
 
 
 @keys.command("list")
@@ -133,7 +133,7 @@ def list_keys(user: User, _json: AsJson = False) -> None:
     async def work(client: RunnerClient) -> list[object]:
         return list(await client.admin.keys((await find_user(client, user)).id))
 
-    found = ask(work, admin=True)
+    found = call_runner(work, admin=True)
     columns = ("id", "name", "hint", "scopes", "created_at", "expires_at", "revoked_at")
     rows = [[_cell(getattr(key, column)) for column in columns] for key in found]
     print_result(found, table([column.removesuffix("_at") for column in columns], rows))
@@ -155,7 +155,7 @@ def add_key(
     async def work(client: RunnerClient) -> object:
         return await client.admin.add_key((await find_user(client, user)).id, wanted)
 
-    made = ask(work, admin=True)
+    made = call_runner(work, admin=True)
     print_result(
         made, facts((column, _cell(getattr(made, column))) for column in ("id", "name", "scopes", "key"))
     )
@@ -171,7 +171,7 @@ def rotate_key(
         found = await find_user(client, user)
         return await client.admin.rotate_key(found.id, key_id)
 
-    made = ask(work, admin=True)
+    made = call_runner(work, admin=True)
     print_result(
         made, facts((column, _cell(getattr(made, column))) for column in ("id", "name", "scopes", "key"))
     )
@@ -186,7 +186,7 @@ def revoke_key(
     async def work(client: RunnerClient) -> None:
         await client.admin.revoke_key((await find_user(client, user)).id, key_id)
 
-    ask(work, admin=True)
+    call_runner(work, admin=True)
     print_result({"revoked": key_id}, f"{key_id} revoked")
 
 

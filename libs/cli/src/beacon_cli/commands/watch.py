@@ -9,11 +9,11 @@ import typer
 from rich.live import Live
 
 from beacon_cli.completion import recent_jobs
-from beacon_cli.connect import ask
-from beacon_cli.exits import Exit
+from beacon_cli.connect import call_runner
+from beacon_cli.exit_codes import Exit
+from beacon_cli.global_options import wants_json
 from beacon_cli.output.job_table import answers_table, describe_event, job_board, job_facts
 from beacon_cli.output.printing import AsJson, console
-from beacon_cli.selection import wants_json
 from beacon_client.errors import BeaconError
 from beacon_client.runner import RunnerClient
 from beacon_contracts.events import JobEvent
@@ -38,7 +38,7 @@ def watch(
 def follow(job_id: str, after: int = 0) -> None:
     show = _as_json if wants_json() else _live if sys.stdout.isatty() else _lines
     try:
-        final = ask(lambda client: show(client, job_id, after))
+        final = call_runner(lambda client: show(client, job_id, after))
     except KeyboardInterrupt:
         # The live table is erased when it closes: the id must stay on the screen.
         console(stderr=True).print(f"stopped watching; {job_id} continues: beacon watch {job_id}")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from beacon_cli.connect import ask
+from beacon_cli.connect import call_runner
 from beacon_cli.output.formatting import ago
 from beacon_cli.output.printing import AsJson, facts, print_result, table
 from beacon_client.runner import RunnerClient
@@ -27,7 +27,7 @@ def show_all(
     _json: AsJson = False,
 ) -> None:
     """List your webhooks. The one without a URL is for the webhook_url of jobs."""
-    found = ask(lambda client: client.webhooks.list(user=user), admin=user is not None)
+    found = call_runner(lambda client: client.webhooks.list(user=user), admin=user is not None)
     rows = [
         (one.id, one.url or "(webhook_url of jobs)", ", ".join(one.events), ago(one.created_at), _state(one))
         for one in found
@@ -39,7 +39,7 @@ def show_all(
 def add(url: str, event: Events = None, description: Description = None, _json: AsJson = False) -> None:
     """Add an endpoint. Its secret is shown only now."""
     _print_secret(
-        ask(lambda client: client.webhooks.create(url, events=event, description=description or ""))
+        call_runner(lambda client: client.webhooks.create(url, events=event, description=description or ""))
     )
 
 
@@ -53,39 +53,41 @@ def change(
 ) -> None:
     """Change the URL, the events or the description."""
     _print(
-        ask(lambda client: client.webhooks.change(webhook, url=url, events=event, description=description))
+        call_runner(
+            lambda client: client.webhooks.change(webhook, url=url, events=event, description=description)
+        )
     )
 
 
 @webhooks.command("disable")
 def disable(webhook: Webhook, _json: AsJson = False) -> None:
     """Send nothing more; pending deliveries end as failed."""
-    _print(ask(lambda client: client.webhooks.change(webhook, disabled=True)))
+    _print(call_runner(lambda client: client.webhooks.change(webhook, disabled=True)))
 
 
 @webhooks.command("enable")
 def enable(webhook: Webhook, _json: AsJson = False) -> None:
     """Send events again that happen from now on."""
-    _print(ask(lambda client: client.webhooks.change(webhook, disabled=False)))
+    _print(call_runner(lambda client: client.webhooks.change(webhook, disabled=False)))
 
 
 @webhooks.command("rotate")
 def rotate(webhook: Webhook, _json: AsJson = False) -> None:
     """Make a new secret, shown only now. For a day the old one signs too."""
-    _print_secret(ask(lambda client: client.webhooks.rotate(webhook)))
+    _print_secret(call_runner(lambda client: client.webhooks.rotate(webhook)))
 
 
 @webhooks.command("delete")
 def delete(webhook: Webhook, _json: AsJson = False) -> None:
     """Delete a webhook with its deliveries."""
-    ask(lambda client: client.webhooks.delete(webhook))
+    call_runner(lambda client: client.webhooks.delete(webhook))
     print_result({"deleted": webhook}, f"deleted {webhook}")
 
 
 @webhooks.command("test")
 def send_test(webhook: Webhook, _json: AsJson = False) -> None:
     """Send an event of type webhook.test."""
-    _print_deliveries([ask(lambda client: client.webhooks.test(webhook))])
+    _print_deliveries([call_runner(lambda client: client.webhooks.test(webhook))])
 
 
 @webhooks.command("deliveries")
@@ -104,7 +106,7 @@ def deliveries(
                 break
         return found
 
-    _print_deliveries(ask(work))
+    _print_deliveries(call_runner(work))
 
 
 @webhooks.command("replay")
@@ -114,7 +116,7 @@ def replay(
     _json: AsJson = False,
 ) -> None:
     """Send a delivery again, with the same webhook-id."""
-    _print_deliveries([ask(lambda client: client.webhooks.replay(webhook, delivery))])
+    _print_deliveries([call_runner(lambda client: client.webhooks.replay(webhook, delivery))])
 
 
 def _print_secret(made: WebhookCreated) -> None:

@@ -1,7 +1,7 @@
 """The message and the exit code of an error. Loaded only when a command fails."""
 
 from beacon_cli.errors import InputError, MissingError
-from beacon_cli.exits import Exit
+from beacon_cli.exit_codes import Exit
 from beacon_cli.output.printing import print_error, print_problem
 from beacon_client.credentials import CredentialsError
 from beacon_client.errors import BeaconError

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from beacon_cli.selection import choose_json, wants_json
+from beacon_cli.global_options import choose_json, wants_json
 from beacon_client.errors import BeaconError
 
 _PIPED_WIDTH = 240  # a pipe has no width; 80 would cut ids in two

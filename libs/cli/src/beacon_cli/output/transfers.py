@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 
-from beacon_cli.selection import wants_json
+from beacon_cli.global_options import wants_json
 from beacon_client.downloads import Progress
 
 
 @contextmanager
 def transfer_bar(label: str) -> Iterator[Progress | None]:
-    """A callback for the bytes of one transfer; None where nobody watches."""
+    """A progress callback for one transfer; None unless standard error is a terminal."""
     if wants_json() or not sys.stderr.isatty():
         yield None
         return

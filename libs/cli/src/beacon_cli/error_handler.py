@@ -6,12 +6,12 @@ from typing import Any
 
 import typer
 
-from beacon_cli.exits import Exit
+from beacon_cli.exit_codes import Exit
+from beacon_cli.global_options import choose_json
 from beacon_cli.lazy_group import LazyGroup
-from beacon_cli.selection import choose_json
 
 
-class GuardedGroup(LazyGroup):
+class ErrorHandlingGroup(LazyGroup):
     """Reports every expected error on standard error."""
 
     def invoke(self, ctx: Any) -> Any:
