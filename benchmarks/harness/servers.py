@@ -90,7 +90,7 @@ async def shared_servers() -> AsyncIterator[SharedServers]:
     """Fresh servers, removed with their data at the end of the block."""
     async with AsyncExitStack() as running:
         home = Home.at(PLACE)
-        running.enter_context(home.held({}))
+        running.enter_context(home.locked({}))
         _clear(home)
         Home.at(PLACE)
         running.callback(_clear, home)

@@ -281,7 +281,7 @@ async def test_a_demo_without_its_gpus_fails_and_names_the_log(home: Path) -> No
         unused_port = probe.getsockname()[1]
     names = ("US_1", "US_STEPS", "EU_1", "ASIA_1")
     dead = {f"BEACON_BACKEND_{name}_URL": f"http://127.0.0.1:{unused_port}/v1" for name in names}
-    async with started(home, "demo", BEACON_DEMO_WITHIN_S="3", **dead) as demo:
+    async with started(home, "demo", BEACON_DEMO_TIMEOUT_S="3", **dead) as demo:
         said = await demo.output()
         assert await demo.process.wait() == 1
     assert str(home / "logs") in said

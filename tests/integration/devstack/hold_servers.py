@@ -14,7 +14,7 @@ async def main(path: str) -> None:
     home = Home.at(path)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    with home.held({}):
+    with home.locked({}):
         async with running_servers(home, Secrets.of(home), ServerSettings()) as servers:
             report = {
                 "database_url": servers.database_url,

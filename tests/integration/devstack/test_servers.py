@@ -257,11 +257,11 @@ async def test_a_home_starts_again_after_all_processes_were_killed(home: Home) -
 
 async def test_a_second_owner_is_refused_with_the_address_of_the_first(home: Home) -> None:
     first = {"pid": 4711, "portal_url": "http://127.0.0.1:8000/"}
-    with home.held(first), pytest.raises(AlreadyRunningError) as caught, home.held({}):
+    with home.locked(first), pytest.raises(AlreadyRunningError) as caught, home.locked({}):
         pytest.fail("two owners of one home")
     assert "4711" in str(caught.value)
     assert "http://127.0.0.1:8000/" in str(caught.value)
-    with home.held({}):
+    with home.locked({}):
         pass
 
 

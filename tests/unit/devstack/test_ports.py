@@ -6,11 +6,11 @@ import pytest
 
 from beacon_devstack import ports
 from beacon_devstack.errors import PortTakenError
-from beacon_devstack.ports import QUIET_PORTS, choose_port
+from beacon_devstack.ports import PORT_RANGE, choose_port
 
 
 def test_a_free_port_is_below_the_range_of_outgoing_connections() -> None:
-    assert choose_port(0, component="router", setting="ROUTER_PORT") in QUIET_PORTS
+    assert choose_port(0, component="router", setting="ROUTER_PORT") in PORT_RANGE
 
 
 def test_a_requested_port_is_used_or_refused() -> None:

@@ -13,7 +13,7 @@ def clean() -> int:
     """Remove the home, unless a running system uses it."""
     home = Home.from_environment(os.environ)
     try:
-        with home.held({}):
+        with home.locked({}):
             shutil.rmtree(home.path)
     except DevstackError as error:
         sys.stderr.write(f"{error}\n")

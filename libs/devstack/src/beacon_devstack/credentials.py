@@ -8,7 +8,7 @@ from beacon_devstack.home import Home, write_private
 
 
 def read_credentials(home: Home) -> Credentials | None:
-    """Those of the system that is ready in this home; None when none is."""
+    """The credentials of the system that is ready in this home; None if there is none."""
     try:
         kept = json.loads(home.credentials.read_text(encoding="utf-8"))
     except FileNotFoundError:

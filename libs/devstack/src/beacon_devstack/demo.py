@@ -20,34 +20,34 @@ QUESTIONS = {
 }
 MODELS = ("llama3.2-1b", "qwen2.5-1.5b", "mistral-7b")
 REGIONS = ("US", "EU", "ASIA")
-EVERY_S = 0.2
-WITHIN_S = 120.0
+POLL_S = 0.2
+DEMO_TIMEOUT_S = 120.0
 LIVE = {JobState.SCHEDULED, JobState.QUEUED, JobState.PROCESSING, JobState.RETRYING}
 
 
 async def show_matrix(
-    credentials: Credentials, console: Console, *, log: Path, within_s: float = WITHIN_S
+    credentials: Credentials, console: Console, *, log: Path, timeout_s: float = DEMO_TIMEOUT_S
 ) -> None:
     """Return when all answers are printed; raises when one is missing."""
     headers = {"Authorization": f"Bearer {credentials.user_key}"}
     async with httpx.AsyncClient(base_url=credentials.runner_url, headers=headers, trust_env=False) as http:
-        matrix = _Matrix(http, log, within_s)
+        matrix = _Matrix(http, log, timeout_s)
         accepted = await matrix.submit()
         console.print(f"[bold]==>[/] submitted {accepted.job_id}")
         job = await matrix.finish(accepted.job_id, console)
     for name, prompt in QUESTIONS.items():
         console.print(f"    {name:<8} {prompt}")
     console.print(_answers(job))
-    _demand_complete(job, log)
+    _check_complete(job, log)
 
 
 class _Matrix:
-    """The demo's side of the runner's API."""
+    """The demo's job: submits it over HTTP and follows it."""
 
-    def __init__(self, http: httpx.AsyncClient, log: Path, within_s: float) -> None:
+    def __init__(self, http: httpx.AsyncClient, log: Path, timeout_s: float) -> None:
         self._http = http
         self._log = log
-        self._within_s = within_s
+        self._timeout_s = timeout_s
 
     async def submit(self) -> JobAccepted:
         answer = await self._call("POST", "/api/v1/jobs", json=_submission())
@@ -59,16 +59,16 @@ class _Matrix:
         with Progress(*columns, console=console) as progress:
             bar = progress.add_task("queued", total=len(QUESTIONS) * len(MODELS) * len(REGIONS))
             try:
-                async with asyncio.timeout(self._within_s):
+                async with asyncio.timeout(self._timeout_s):
                     while True:
                         job = await self._job(job_id)
                         done = job.progress.completed + job.progress.failed
                         progress.update(bar, completed=done, description=str(job.status))
                         if job.status not in LIVE:
                             return job
-                        await asyncio.sleep(EVERY_S)
+                        await asyncio.sleep(POLL_S)
             except TimeoutError:
-                reason = f"the demo's job {job_id} is not complete after {self._within_s:g} s"
+                reason = f"the demo's job {job_id} is not complete after {self._timeout_s:g} s"
                 raise DevstackError("runner", reason, self._log) from None
 
     async def _job(self, job_id: str) -> JobView:
@@ -120,7 +120,7 @@ def _answer(execution: ExecutionView) -> str:
     return " ".join(str(output).split())
 
 
-def _demand_complete(job: JobView, log: Path) -> None:
+def _check_complete(job: JobView, log: Path) -> None:
     missing = [e for e in job.executions if e.state is not ExecutionState.COMPLETED]
     expected = len(QUESTIONS) * len(MODELS) * len(REGIONS)
     if job.status is not JobState.COMPLETED or missing or len(job.executions) != expected:

@@ -60,24 +60,24 @@ class Home:
         return self.run / f"{component}.pid"
 
     @contextmanager
-    def held(self, info: Mapping[str, Any]) -> Iterator["HeldHome"]:
+    def locked(self, info: Mapping[str, Any]) -> Iterator["LockedHome"]:
         """Hold the lock of this home for the block; the system releases it if the process is killed."""
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise AlreadyRunningError("beacon", _running_sentence(self, _read_info(lock))) from error
-            held = HeldHome(self, lock)
-            held.publish(info)
-            yield held
-            held.publish({})
+                raise AlreadyRunningError("beacon", _already_running(self, _read_info(lock))) from error
+            locked = LockedHome(self, lock)
+            locked.publish(info)
+            yield locked
+            locked.publish({})
         finally:
             os.close(lock)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldHome:
+class LockedHome:
     """A locked home; `publish` stores what a second start reports about the first."""
 
     home: Home
@@ -97,7 +97,7 @@ def _read_info(lock: int) -> dict[str, Any]:
     return info if isinstance(info, dict) else {}
 
 
-def _running_sentence(home: Home, info: Mapping[str, Any]) -> str:
+def _already_running(home: Home, info: Mapping[str, Any]) -> str:
     who = f" as pid {info['pid']}" if "pid" in info else ""
     where = f", at {info['portal_url']}" if info.get("portal_url") else ", still starting"
     return f"Beacon is already running on {home.path}{who}{where}; stop it, or set another BEACON_HOME"

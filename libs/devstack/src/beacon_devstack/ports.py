@@ -13,14 +13,14 @@ LOOPBACK_NETWORKS = "127.0.0.0/8,::1/128"  # receivers of webhooks on this machi
 
 # Below the range of outgoing connections, one of which could take a port between our choice and the start of
 # the server, or during a restart.
-QUIET_PORTS = range(20_000, 32_000)
-TRIES = 100
+PORT_RANGE = range(20_000, 32_000)
+MAX_TRIES = 100
 
 
 def choose_port(wanted: int, *, component: str, setting: str, host: str = LOOPBACK) -> int:
     """`wanted` itself when it is free, any free port for 0; raises PortTakenError otherwise."""
     if wanted == 0:
-        wanted = next((port for port in random.sample(QUIET_PORTS, TRIES) if _is_free(port, host)), 0)
+        wanted = next((port for port in random.sample(PORT_RANGE, MAX_TRIES) if _is_free(port, host)), 0)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As servers do: a port in TIME_WAIT from the last run is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -31,7 +31,7 @@ def choose_port(wanted: int, *, component: str, setting: str, host: str = LOOPBA
                 component, f"port {wanted} needs privileges; set {setting} above 1023"
             ) from error
         except OSError as error:
-            raise PortTakenError(component, taken_sentence(wanted, setting=setting, host=host)) from error
+            raise PortTakenError(component, port_taken_reason(wanted, setting=setting, host=host)) from error
         return int(probe.getsockname()[1])
 
 
@@ -45,7 +45,7 @@ def _is_free(port: int, host: str) -> bool:
         return True
 
 
-def taken_sentence(port: int, *, setting: str, host: str = LOOPBACK) -> str:
+def port_taken_reason(port: int, *, setting: str, host: str = LOOPBACK) -> str:
     return (
         f"port {port} on {host} is taken{_holder(port)}; "
         f"stop what uses it, or set {setting} to another port (0 = any free one)"

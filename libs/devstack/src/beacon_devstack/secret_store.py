@@ -32,7 +32,7 @@ class Secrets:
 
     @classmethod
     def of(cls, home: Home) -> "Secrets":
-        """Those stored in this home, or new ones, which are stored."""
+        """The secrets stored in this home; at the first start new ones are stored."""
         if not home.secrets.exists():
             fresh = cls.fresh()
             write_private(home.secrets, asdict(fresh))

@@ -38,7 +38,7 @@ class StackSettings:
 
 
 def _config_path(environment: Mapping[str, str]) -> Path:
-    """The file that was named, the one below this directory, or the one of this checkout."""
+    """BEACON_CONFIG, else config/beacon.toml below this directory, else the one of this checkout."""
     named = environment.get("BEACON_CONFIG")
     if named:
         return Path(named).resolve()

@@ -12,7 +12,7 @@ from beacon_config.topology import missing_variables
 from beacon_contracts.credentials import Credentials
 from beacon_devstack.credentials import write_credentials
 from beacon_devstack.errors import DevstackError
-from beacon_devstack.home import HeldHome, Home
+from beacon_devstack.home import Home, LockedHome
 from beacon_devstack.plan import Plan, Ports, make_plan, simulated_backends
 from beacon_devstack.ports import choose_port
 from beacon_devstack.processes.child import Child
@@ -107,13 +107,13 @@ class Stack:
     async def _start(self) -> None:
         config = _load(self.settings)
         self._report_backends(config)
-        held = self._running.enter_context(self.home.held({"pid": os.getpid()}))
+        locked = self._running.enter_context(self.home.locked({"pid": os.getpid()}))
         self.home.credentials.unlink(missing_ok=True)
         if ended := await end_recorded_processes(self.home.run, marker="beacon_"):
             self._report(f"ended {ended} processes of an earlier run that was killed")
         plan = await self._prepared(config)
         await self._serve(plan)
-        self._publish(held)
+        self._publish(locked)
 
     def _report_backends(self, config: BeaconConfig) -> None:
         regions = simulated_backends(config, self.settings.inherited)
@@ -176,11 +176,11 @@ class Stack:
         self._running.push_async_callback(process.stop)
         return process
 
-    def _publish(self, held: HeldHome) -> None:
+    def _publish(self, locked: LockedHome) -> None:
         credentials = self.credentials
         write_credentials(self.home, credentials)
         self._running.callback(self.home.credentials.unlink, missing_ok=True)
-        held.publish({"pid": os.getpid(), "portal_url": credentials.portal_url})
+        locked.publish({"pid": os.getpid(), "portal_url": credentials.portal_url})
 
     def _all_processes(self) -> Iterable[Waitable]:
         return [*self.servers.embedded, *self.processes.values()]

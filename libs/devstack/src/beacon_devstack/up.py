@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from beacon_devstack.credentials import read_credentials
-from beacon_devstack.demo import WITHIN_S, show_matrix
+from beacon_devstack.demo import DEMO_TIMEOUT_S, show_matrix
 from beacon_devstack.errors import AlreadyRunningError, DevstackError
 from beacon_devstack.home import Home
 from beacon_devstack.processes.log_tail import LogTail
@@ -18,7 +18,7 @@ from beacon_devstack.terminal import Terminal
 from beacon_lifecycle import SystemClock
 
 FAILED = 1
-DEMO_WITHIN = "BEACON_DEMO_WITHIN_S"
+DEMO_TIMEOUT = "BEACON_DEMO_TIMEOUT_S"
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -51,10 +51,10 @@ async def _up(terminal: Terminal, home: Path | None) -> None:
 async def _demo(terminal: Terminal, home: Path | None) -> None:
     place = _home(home)
     log = place.log_of("runner")
-    within_s = float(os.environ.get(DEMO_WITHIN) or WITHIN_S)
+    timeout_s = float(os.environ.get(DEMO_TIMEOUT) or DEMO_TIMEOUT_S)
     try:
         async with _stack(terminal, place) as stack:
-            demo = show_matrix(stack.credentials, terminal.out, log=log, within_s=within_s)
+            demo = show_matrix(stack.credentials, terminal.out, log=log, timeout_s=timeout_s)
             await stack.while_alive(demo)
             terminal.step("stopping")
     except AlreadyRunningError:
@@ -62,7 +62,7 @@ async def _demo(terminal: Terminal, home: Path | None) -> None:
         if running is None:
             raise
         terminal.step(f"using the system that is already running at {running.portal_url}")
-        await show_matrix(running, terminal.out, log=log, within_s=within_s)
+        await show_matrix(running, terminal.out, log=log, timeout_s=timeout_s)
 
 
 @asynccontextmanager
@@ -79,17 +79,17 @@ def _home(given: Path | None) -> Home:
 async def _until_signal(run: Callable[[], Awaitable[None]], terminal: Terminal, *, stopped: int) -> int:
     """Run to the end; the first signal asks for an ordered stop, and further ones change nothing."""
     task = asyncio.current_task()
-    asked = False
+    requested = False
 
-    def ask_to_stop() -> None:
-        nonlocal asked
-        if not asked and task is not None:
-            asked = True
+    def request_stop() -> None:
+        nonlocal requested
+        if not requested and task is not None:
+            requested = True
             task.cancel()
 
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, ask_to_stop)
+        loop.add_signal_handler(number, request_stop)
     try:
         await run()
     except asyncio.CancelledError:

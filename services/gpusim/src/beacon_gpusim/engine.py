@@ -126,7 +126,7 @@ class SimulationEngine:
         if fault is None or fault.kind not in ENDING:
             return
         outcome = _ENDS_AS[fault.kind]
-        if fault.strikes_at_once():
+        if fault.ends_at_once():
             self._finish(handle, outcome)
         else:
             loop = asyncio.get_running_loop()

@@ -49,8 +49,8 @@ class GpusimSettings(BaseSettings):
     def model_durations(self) -> dict[str, ModelDurations]:
         """Expected durations of the models in Beacon's configuration, overridden by GPUSIM_MODELS."""
         times = self._expected_durations()
-        for model, shape in self.models.items():
-            times[model] = shape.over(times.get(model, self.default_durations()))
+        for model, spec in self.models.items():
+            times[model] = spec.over(times.get(model, self.default_durations()))
         return times
 
     def media(self) -> dict[str, MediaSpec]:

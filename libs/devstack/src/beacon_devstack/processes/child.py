@@ -38,7 +38,7 @@ class ChildSpec:
 
 
 class StartedProcess(Protocol):
-    """What a child needs of its process: `asyncio.subprocess.Process`, or a stand-in."""
+    """The interface of a started process: `asyncio.subprocess.Process`, or a test double."""
 
     @property
     def pid(self) -> int: ...
@@ -81,7 +81,7 @@ class Child:
             self._log_start = log.tell()
             self._group_ended = False
             self._process = await self.launch(log)
-        await self._feed()
+        await self._write_stdin()
 
     async def wait(self) -> int:
         if self._process is None:
@@ -109,7 +109,7 @@ class Child:
             await self.wait()
 
     def since_start(self, limit: int = 8192) -> str:
-        """The end of its log since the last start."""
+        """The end of the log that was written since the last start."""
         try:
             with self.spec.log.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
@@ -119,7 +119,7 @@ class Child:
             return ""
 
     def exit_error(self, event: str) -> DevstackError:
-        """The error for a child that ended before or while it was needed."""
+        """The error for a child that ended unexpectedly."""
         line = _error_line(self.since_start())
         cause = f": {line}" if line else ""
         return DevstackError(self.spec.name, f"{event} (exit code {self.returncode}){cause}", self.spec.log)
@@ -131,7 +131,7 @@ class Child:
             sys.executable,
             "-I",
             str(LAUNCHER),
-            self._launch_order(),
+            self._launch_spec(),
             stdin=asyncio.subprocess.PIPE if self.spec.stdin else asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -140,7 +140,7 @@ class Child:
             start_new_session=True,
         )
 
-    def _launch_order(self) -> str:
+    def _launch_spec(self) -> str:
         account = self.spec.account
         return json.dumps(
             {
@@ -153,7 +153,7 @@ class Child:
             }
         )
 
-    async def _feed(self) -> None:
+    async def _write_stdin(self) -> None:
         pipe = self._process.stdin if self._process is not None else None
         if pipe is None:
             return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from beacon_lifecycle import Clock, TaskSet
 
-EVERY_S = 0.2
+POLL_S = 0.2
 CHUNK_BYTES = 256 * 1024
 
 
@@ -41,7 +41,7 @@ class LogTail:
     async def _run(self) -> None:
         while True:
             self.run_once()
-            await self._clock.sleep(EVERY_S)
+            await self._clock.sleep(POLL_S)
 
 
 class _Tail:

@@ -12,8 +12,8 @@ from beacon_devstack.processes.child import Child, ChildSpec
 from beacon_devstack.processes.waiting import until_answers
 from beacon_lifecycle import Clock
 
-READY_WITHIN_S = 120.0
-STOP_WITHIN_S = 30.0
+READY_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 30.0
 _NO_TLS = ssl.SSLContext(
     ssl.PROTOCOL_TLS_CLIENT
 )  # the default context reads all certificates for each client
@@ -38,7 +38,7 @@ class ProcessSpec:
             log=home.log_of(self.name),
             pid_file=home.pid_file_of(self.name),
             environment={**self.environment, "PYTHONUNBUFFERED": "1"},
-            grace_s=STOP_WITHIN_S,
+            grace_s=STOP_TIMEOUT_S,
         )
 
 
@@ -61,7 +61,7 @@ class ServiceProcess:
             base_url=self.url, timeout=2.0, trust_env=False, verify=_NO_TLS
         ) as client:
             await until_answers(
-                self.child, lambda: _ready(client), within_s=READY_WITHIN_S, clock=self._clock
+                self.child, lambda: _ready(client), timeout_s=READY_TIMEOUT_S, clock=self._clock
             )
 
     async def wait(self) -> None:

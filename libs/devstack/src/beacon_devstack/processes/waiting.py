@@ -11,10 +11,10 @@ POLL_S = 0.05
 
 
 async def until_answers(
-    child: Child, probe: Callable[[], Awaitable[str | None]], *, within_s: float, clock: Clock
+    child: Child, probe: Callable[[], Awaitable[str | None]], *, timeout_s: float, clock: Clock
 ) -> None:
     """Return when `probe` returns None; otherwise it returns the reason for not being ready."""
-    deadline = clock.now() + within_s
+    deadline = clock.now() + timeout_s
     while True:
         reason = await probe()
         if reason is None:
@@ -23,6 +23,6 @@ async def until_answers(
             raise child.exit_error("it ended while starting")
         if clock.now() > deadline:
             raise DevstackError(
-                child.spec.name, f"not ready after {within_s:.0f} s: {reason}", child.spec.log
+                child.spec.name, f"not ready after {timeout_s:.0f} s: {reason}", child.spec.log
             )
         await asyncio.sleep(POLL_S)

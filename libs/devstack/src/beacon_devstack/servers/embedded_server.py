@@ -7,15 +7,15 @@ from typing import Self
 
 from beacon_devstack.errors import DevstackError, PortTakenError
 from beacon_devstack.home import Home
-from beacon_devstack.ports import choose_port, taken_sentence
+from beacon_devstack.ports import choose_port, port_taken_reason
 from beacon_devstack.processes.child import Child, ChildSpec
 from beacon_devstack.processes.stale_processes import end_servers_in
 from beacon_devstack.processes.waiting import until_answers
 from beacon_devstack.servers.account import Account, server_account
 from beacon_lifecycle import Clock, SystemClock
 
-PORT_TRIES = 5
-READY_WITHIN_S = 120.0  # recovery after a kill -9 can take long
+MAX_PORT_TRIES = 5
+READY_TIMEOUT_S = 120.0  # recovery after a kill -9 can take long
 
 
 class EmbeddedServer(ABC):
@@ -24,7 +24,7 @@ class EmbeddedServer(ABC):
     name: str
     program: str  # the process name
     port_setting: str
-    port_taken_mark: str  # what the server logs when another process took its port
+    port_taken_message: str  # in the log of the server if its port is taken
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class EmbeddedServer(ABC):
 
     @abstractmethod
     async def prepare(self, account: Account | None) -> None:
-        """Make the data directory ready; no server works in it at this moment."""
+        """Prepare the data directory, before the server starts."""
 
     @abstractmethod
     def spec(self, account: Account | None) -> ChildSpec:
@@ -63,20 +63,20 @@ class EmbeddedServer(ABC):
 
     @abstractmethod
     async def probe(self) -> str | None:
-        """None when the server answers, else what is missing."""
+        """None when the server answers, else the reason why it does not."""
 
     async def start(self) -> None:
         """Return when the server answers and has read its data."""
         account = server_account(self.data, component=self.name)
         await end_servers_in(self.data, self.program)
         await self.prepare(account)
-        for tries_left in reversed(range(PORT_TRIES)):
+        for tries_left in reversed(range(MAX_PORT_TRIES)):
             wanted = self.port or self._wanted_port
             self.port = choose_port(wanted, component=self.name, setting=self.port_setting)
             if await self._answers_on_port(account):
                 return
             if self._wanted_port or not tries_left:
-                sentence = taken_sentence(self.port, setting=self.port_setting)
+                sentence = port_taken_reason(self.port, setting=self.port_setting)
                 raise PortTakenError(self.name, sentence, self.child.spec.log)
             self.port = 0  # another process took it: choose any other port
 
@@ -110,9 +110,9 @@ class EmbeddedServer(ABC):
         self._child = Child(self.spec(account))
         await self._child.start()
         try:
-            await until_answers(self._child, self.probe, within_s=READY_WITHIN_S, clock=self._clock)
+            await until_answers(self._child, self.probe, timeout_s=READY_TIMEOUT_S, clock=self._clock)
         except DevstackError:
-            if self._child.running or self.port_taken_mark not in self._child.since_start():
+            if self._child.running or self.port_taken_message not in self._child.since_start():
                 raise
             return False
         return True

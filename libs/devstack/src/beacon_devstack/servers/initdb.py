@@ -37,37 +37,37 @@ def installation() -> Path:
 async def initialise(home: Home, data: Path, password: str, account: Account | None) -> None:
     """Create the data in a temporary directory and rename it, so that a kill leaves nothing incomplete."""
     fresh = data.with_name(f"{data.name}.new")
-    word = data.with_name(f"{data.name}.word")
-    _lay_out(fresh, word, password, account)
+    password_file = data.with_name(f"{data.name}.password")
+    _lay_out(fresh, password_file, password, account)
     try:
-        await _run_initdb(home, fresh, word, account)
+        await _run_initdb(home, fresh, password_file, account)
     finally:
-        word.unlink()
+        password_file.unlink()
     fresh.rename(data)
 
 
-def _lay_out(fresh: Path, word: Path, password: str, account: Account | None) -> None:
+def _lay_out(fresh: Path, password_file: Path, password: str, account: Account | None) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
-    word.unlink(missing_ok=True)
+    password_file.unlink(missing_ok=True)
     fresh.mkdir(mode=0o700)
-    word.touch(mode=0o600)
-    word.write_text(password, encoding="ascii")
-    for path in (fresh, word):
+    password_file.touch(mode=0o600)
+    password_file.write_text(password, encoding="ascii")
+    for path in (fresh, password_file):
         give(path, account)
 
 
-async def _run_initdb(home: Home, fresh: Path, word: Path, account: Account | None) -> None:
+async def _run_initdb(home: Home, fresh: Path, password_file: Path, account: Account | None) -> None:
     root = installation()
     program = str(root / "bin" / "initdb")
     child = Child(
         ChildSpec(
             name=NAME,
-            argv=[program, "-D", str(fresh), "-U", SUPERUSER, f"--pwfile={word}", *OPTIONS, *LOCALE],
+            argv=[program, "-D", str(fresh), "-U", SUPERUSER, f"--pwfile={password_file}", *OPTIONS, *LOCALE],
             log=home.log_of(NAME),
             pid_file=home.pid_file_of(f"{NAME}-init"),
             environment=ENVIRONMENT,
             account=account,
-            must_reach=[fresh, word, root / "share", root / "lib"],
+            must_reach=[fresh, password_file, root / "share", root / "lib"],
             cwd=Path("/"),
         )
     )

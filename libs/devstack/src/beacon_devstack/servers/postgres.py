@@ -55,7 +55,7 @@ class EmbeddedPostgres(EmbeddedServer):
     name = NAME
     program = "postgres"
     port_setting = "BEACON_POSTGRES_PORT"
-    port_taken_mark = "could not create any TCP/IP sockets"
+    port_taken_message = "could not create any TCP/IP sockets"
 
     def __init__(
         self, home: Home, *, password: str, settings: Mapping[str, str] = DURABLE, port: int = 0

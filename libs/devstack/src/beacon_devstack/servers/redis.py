@@ -32,7 +32,7 @@ class EmbeddedRedis(EmbeddedServer):
     name = NAME
     program = "valkey-server"
     port_setting = "BEACON_REDIS_PORT"
-    port_taken_mark = "Address already in use"
+    port_taken_message = "Address already in use"
 
     def __init__(
         self, home: Home, *, password: str, settings: Mapping[str, str] = DURABLE, port: int = 0

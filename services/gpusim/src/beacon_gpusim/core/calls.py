@@ -42,7 +42,7 @@ class Call:
     """Arrival as Unix time, for display only."""
 
     def share_done(self, now: float) -> float:
-        """From 0 to 1; of a run without an end, as if it took ten seconds."""
+        """The share of the run that is done, from 0 to 1. A run without an end counts as ten seconds long."""
         if self.started is None:
             return 0.0
         run_s = self.run_s if 0.0 < self.run_s < 1e9 else 10.0

@@ -46,7 +46,7 @@ class Fault:
     extra_s: float = 0.0
     size: int = 0
 
-    def strikes_at_once(self) -> bool:
+    def ends_at_once(self) -> bool:
         return self.kind in ENDING and self.after_s <= 0
 
 

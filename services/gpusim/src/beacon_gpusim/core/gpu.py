@@ -15,7 +15,7 @@ from beacon_gpusim.core.stats import Stats
 
 @dataclass(frozen=True, slots=True)
 class StartLoad:
-    """Call `load_done(model)` after so many seconds."""
+    """Call `load_done(model)` after `seconds`."""
 
     model: str
     seconds: float
@@ -23,7 +23,7 @@ class StartLoad:
 
 @dataclass(frozen=True, slots=True)
 class StartRun:
-    """Call `finish(call)` after so many seconds; infinity: only a disconnect or a fault ends it."""
+    """Call `finish(call)` after `seconds`; infinity: only a disconnect or a fault ends the run."""
 
     call: Call
     seconds: float
@@ -83,7 +83,7 @@ class Gpu:
         self._held[call.seq] = call
         self.stats.record_arrival(call, len(self._held))
         call.fault = self.faults.decide(model)
-        if call.fault is not None and call.fault.strikes_at_once():
+        if call.fault is not None and call.fault.ends_at_once():
             return call, []
         if self._waiting_memory:
             # Later calls queue behind, even for a loaded model: otherwise a busy model starves the rest.

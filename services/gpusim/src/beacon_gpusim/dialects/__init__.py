@@ -1,4 +1,4 @@
-"""The three wire formats of backends: modal, openai and execute."""
+"""The dialects modal, openai and execute. `providers` simulates those that submit and poll."""
 
 from beacon_gpusim.dialects.execute import SimulatedExecute
 from beacon_gpusim.dialects.modal import SimulatedModal

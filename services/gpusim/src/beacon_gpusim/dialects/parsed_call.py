@@ -12,7 +12,7 @@ from beacon_gpusim.core.calls import Call
 from beacon_gpusim.core.outputs import Prompt
 
 _NAME_LENGTH = 200
-_MIN_FILE_LENGTH = 256  # of a text field with the bytes of a file
+_MIN_FILE_LENGTH = 256  # shorter text fields are not taken for files
 
 Fields = dict[str, Any]
 
@@ -37,16 +37,16 @@ class ParsedCall:
     stream: bool = False
     usage: bool = False
     tool: tuple[str, str] | None = None
-    """The name and the arguments of the tool that is called instead of an answer."""
+    """Name and arguments of the tool call that replaces the answer."""
     text: str | None = None
-    """The answer, where the request determines it."""
+    """The answer, if the request determines it."""
 
 
 class SimulatedDialect(Protocol):
     name: str
 
     def parse(self, body: bytes, request_id: str | None) -> ParsedCall:
-        """The parsed in the body; `request_id` is the header's. Raises BadInputError."""
+        """Parse the body of a call; `request_id` is the one of the header. Raises BadInputError."""
         ...
 
     def response(self, parsed: ParsedCall, call: Call, *, empty: bool, media: Fields | None = None) -> bytes:

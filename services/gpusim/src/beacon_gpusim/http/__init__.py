@@ -1,1 +1,1 @@
-"""The HTTP side: endpoints of the three dialects, streaming, connection faults, control routes."""
+"""The HTTP side: endpoints of the dialects, streaming, connection faults, control routes."""

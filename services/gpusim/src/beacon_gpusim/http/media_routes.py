@@ -1,4 +1,4 @@
-"""Files that JSON answers refer to by URL. Nothing is stored: the address has what the file is made from."""
+"""Files that JSON answers refer to by URL. They are generated from the parameters in their address."""
 
 from urllib.parse import quote, urlencode
 

@@ -1,4 +1,4 @@
-"""The wire formats of the providers: what a submission has, and how a run is described."""
+"""The wire formats of the providers: submissions, and the state of a run."""
 
 import json
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _RUNPOD_WORDS = dict(
 
 
 def progress_bar(share: float) -> str:
-    """As tqdm prints it: each state begins the line anew."""
+    """A progress bar as tqdm prints it, with a carriage return before each state."""
     steps = int(share * 20)
     return (
         f"\r  0%|          | 0/20\r{share:4.0%}|{'#' * (steps // 2):10}| {steps}/20 [00:03<00:05,  2.5it/s]"

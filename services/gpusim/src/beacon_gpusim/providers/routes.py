@@ -95,7 +95,7 @@ class _Provider:
     async def _answer(
         self, exchange: HttpExchange, run: ProviderRun | None, status: int, document: Any
     ) -> None:
-        """`run`: the answer has its output, with the fault of its call."""
+        """`run`: the completed run whose output the answer has; its fault applies to the answer."""
         if status == 200:
             fault = None if run is None else run.fault
             padding = fault.size if fault is not None and fault.kind is FaultKind.HUGE else 0

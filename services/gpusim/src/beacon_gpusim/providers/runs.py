@@ -1,4 +1,4 @@
-"""Runs that go on without a connection. Those without a free slot wait in the queue of the provider."""
+"""Runs that continue without a connection; without a free slot they wait in the provider's queue."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -89,11 +89,11 @@ class ProviderRuns:
         return list(self._runs.values())
 
     def drop(self, run: ProviderRun) -> None:
-        """It was not accepted."""
+        """Remove a run that was not accepted."""
         del self._runs[run.id]
 
     def cancel(self, run: ProviderRun) -> bool:
-        """False: it has ended already."""
+        """Cancel a run; false if it has ended already."""
         if run.handle is None:
             run.cancelled = True
             self._waiting.remove(run)
@@ -104,7 +104,7 @@ class ProviderRuns:
         return True
 
     def forget(self) -> None:
-        """All of them, as after a restart of the provider."""
+        """Remove all runs, as a restart of the provider would."""
         self._runs.clear()
         self._waiting.clear()
 

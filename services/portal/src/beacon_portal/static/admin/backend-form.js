@@ -64,8 +64,8 @@ export function backendForm(add) {
     field("Name", controls.name), field("Region", controls.region), field("Dialect", controls.dialect), preset,
     field("URL", controls.url, { wide: true }),
     field("Models", controls.models, { wide: true, hint: "Names, separated by commas. New ones are added to the configuration." }),
-    field("Slots", controls.slots, { hint: "Requests that it runs at the same time." }),
-    field("Group", controls.group, { hint: "Whose cap it shares." }),
+    field("Slots", controls.slots, { hint: "Requests that the backend runs at the same time." }),
+    field("Group", controls.group, { hint: "The group whose cap the backend shares." }),
     field("Variable with its key", controls.api_key_env, { hint: "Set in the routers' environment." }),
     names.regions, names.groups,
     el("div", { class: "actions" }, el("button", { class: "primary" }, "Add backend")));

@@ -28,7 +28,7 @@ export function deadLettersPart({ api, shell, signal }) {
 
   const matching = () => letters.filter((letter) => searchText(letter).includes(search.value.trim().toLowerCase()));
   const ids = (some) => some.map((letter) => letter.job_id);
-  /** The selected ids, else those that match the search; null stands for all, including pages not shown. */
+  /** The selected ids, else the ids that match the search; null means all, including pages that are not shown. */
   const picked = () => (chosen.size ? [...chosen] : search.value.trim() ? ids(matching()) : null);
 
   function choose(id, on) {

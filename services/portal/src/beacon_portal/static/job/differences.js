@@ -4,7 +4,7 @@ const MAX_EDITS = 1_000;
 const WORDS = /[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]/gu;
 
 /**
- * Both texts as pieces: those that are in the other text too, at their place, and those that are not.
+ * Both texts as pieces. `common` pieces are in the other text too, in the same order.
  *
  * @param {string} one
  * @param {string} other

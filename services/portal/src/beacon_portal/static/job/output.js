@@ -6,7 +6,7 @@ import { fileId, filesIn } from "../media/files.js";
 
 /**
  * The element for an output; of a chat response without text, its tool calls. An empty output is shown as such.
- * `viewer` shows the files in it, wherever they are; `label` names them.
+ * `viewer` shows the files in it, at any depth; `label` names them.
  *
  * @param {any} output
  * @param {{response?: any, viewer?: any, label?: string}} [options]

@@ -50,7 +50,7 @@ export class JobState {
     return true;
   }
 
-  /** Of the run that goes on; what its backend does not report is null. */
+  /** The progress of the current run; fields that the backend does not report are null. */
   #applyProgress(before, { attempt, percent, message, preview }) {
     if (before?.state !== "running" || before.attempt !== attempt) return false;
     this.put({ ...before, progress: { percent, message, preview } });
@@ -65,7 +65,7 @@ export class JobState {
     return Math.min(100, (100 * (completed + failed + cancelled) + running) / Math.max(total, 1));
   }
 
-  /** The state to display: the router tells loading from running, and a backoff from waiting. */
+  /** The state to display. The router distinguishes loading from running, and backoff from waiting. */
   shownState({ id, state }) {
     const where = this.atRouter.get(id);
     return REFINEMENTS[state] === where ? where ?? state : state;

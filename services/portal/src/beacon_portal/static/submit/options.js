@@ -1,4 +1,4 @@
-// What jobs of every kind may have: tags, metadata, times, a wait for limits, a webhook.
+// Options of jobs of every kind: tags, metadata, times, a wait for limits, a webhook.
 
 import { el, field } from "../dom.js";
 import { errorTarget } from "./fields.js";
@@ -15,7 +15,7 @@ export function jobOptions(draft) {
     el("div", { class: "fields" },
       field("Tags", tags, { hint: "Separated by commas." }), field("Metadata", metadata, { hint: "Pairs of key=value." }),
       field("Start at", start, { hint: "Not before this time." }), field("Expires at", end, { hint: "Ends as expired if it has not ended by then." }),
-      field("Webhook URL", webhook, { wide: true, hint: "Gets the events of this job, besides your webhooks." }),
+      field("Webhook URL", webhook, { wide: true, hint: "Receives the events of this job, in addition to your webhooks." }),
       el("label", { class: "check wide" }, waits, "Wait for my limits instead of being refused")));
   return {
     node,
