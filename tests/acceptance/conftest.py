@@ -8,12 +8,12 @@ import pytest
 from tests.acceptance.tiers.users import UserFactory
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 
 @pytest.fixture
 async def users(stack: RunningStack) -> AsyncIterator[UserFactory]:
-    async with httpx.AsyncClient(timeout=PATIENCE_S, verify=NO_TLS) as http:
+    async with httpx.AsyncClient(timeout=WAIT_TIMEOUT_S, verify=NO_TLS) as http:
         made = UserFactory(stack, http)
         yield made
         await made.end()

@@ -15,9 +15,9 @@ from infra.screenshots import CHROMIUM_FLAGS
 from tests.browser.portal_page import PortalPage
 from tests.browser.stack_admin import StackAdmin
 from tests.fixtures.stack import RunningStack, changed_config, running_stack
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
-PATIENCE_MS = PATIENCE_S * 1000
+PATIENCE_MS = WAIT_TIMEOUT_S * 1000
 expect.set_options(timeout=PATIENCE_MS)
 
 

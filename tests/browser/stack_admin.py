@@ -6,7 +6,7 @@ import httpx
 
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 REGIONS = ("us", "eu", "asia")
 LLAMA, QWEN = "llama3.2-1b", "qwen2.5-1.5b"
@@ -29,7 +29,7 @@ class StackAdmin:
     def __init__(self, stack: RunningStack) -> None:
         self.stack = stack
         self._http = httpx.Client(
-            base_url=stack.credentials.runner_url, trust_env=False, timeout=PATIENCE_S, verify=NO_TLS
+            base_url=stack.credentials.runner_url, trust_env=False, timeout=WAIT_TIMEOUT_S, verify=NO_TLS
         )
 
     def __enter__(self) -> Self:
@@ -61,7 +61,9 @@ class StackAdmin:
         """Send a control request to the simulated GPUs of the regions."""
         for region in regions:
             address = f"{self.stack.url(f'gpusim-{region}')}/control/{path}"
-            httpx.request(method, address, json=body, trust_env=False, timeout=PATIENCE_S).raise_for_status()
+            httpx.request(
+                method, address, json=body, trust_env=False, timeout=WAIT_TIMEOUT_S
+            ).raise_for_status()
 
     def make_instant(self, *models: str) -> None:
         """Loads and runs of these models take no time until the reset."""

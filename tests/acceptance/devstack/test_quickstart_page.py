@@ -13,7 +13,7 @@ import pytest
 from docs.examples import png_server
 from tests.acceptance.devstack.test_up import Up, home, started
 from tests.fixtures.app_server import app_server
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 __all__ = ["home"]
 
@@ -53,7 +53,7 @@ class Reader:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=WAIT_TIMEOUT_S,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 pytestmark = [
     pytest.mark.stack,
@@ -58,7 +58,13 @@ def here(code: str, stack: RunningStack) -> str:
 def run(command: list[str], stack: RunningStack) -> str:
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "BEACON_HOME": str(stack.home.path)}
     done = subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command,
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_TIMEOUT_S,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -22,7 +22,7 @@ from beacon_devstack.stack import Stack
 from tests.fixtures.forked_child import ForkedChild
 from tests.fixtures.scratch import scratch_path
 from tests.fixtures.stack import ANY_FREE, NOT_FOR_A_STACK
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 
 pytestmark = pytest.mark.stack
 
@@ -113,14 +113,14 @@ def alive(pid: int) -> bool:
 
 async def submit(credentials: dict[str, str], **changes: Any) -> str:
     body = {"kind": "generation", "model": "llama3.2-1b", "prompt": "hello", "region": "EU", **changes}
-    async with httpx.AsyncClient(base_url=credentials["runner_url"], timeout=PATIENCE_S) as http:
+    async with httpx.AsyncClient(base_url=credentials["runner_url"], timeout=WAIT_TIMEOUT_S) as http:
         answer = await http.post("/api/v1/jobs", json=body, headers=bearer(credentials["user_key"]))
     assert answer.status_code == 202, answer.text
     return str(answer.json()["job_id"])
 
 
 async def finished(credentials: dict[str, str], job_id: str) -> dict[str, Any]:
-    async with httpx.AsyncClient(base_url=credentials["runner_url"], timeout=PATIENCE_S) as http:
+    async with httpx.AsyncClient(base_url=credentials["runner_url"], timeout=WAIT_TIMEOUT_S) as http:
 
         async def over() -> dict[str, Any] | None:
             answer = await http.get(f"/api/v1/jobs/{job_id}", headers=bearer(credentials["user_key"]))
@@ -155,7 +155,7 @@ async def test_up_serves_until_sigterm_and_leaves_no_process(home: Path) -> None
 
 
 async def demand_answers(credentials: dict[str, str]) -> None:
-    async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
+    async with httpx.AsyncClient(timeout=WAIT_TIMEOUT_S) as http:
         for url in ("runner_url", "router_url"):
             assert (await http.get(f"{credentials[url]}/readyz")).status_code == 200
         assert (await http.get(credentials["portal_url"])).status_code == 200
@@ -253,7 +253,7 @@ async def test_a_changed_configuration_applies_at_the_next_start(home: Path, tmp
         )
         async with Stack(Home.at(home), settings, make_child=ForkedChild) as stack:
             url, key = stack.credentials.runner_url, stack.credentials.user_key
-            async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as http:
+            async with httpx.AsyncClient(base_url=url, timeout=WAIT_TIMEOUT_S) as http:
                 answer = await http.get("/api/v1/models", headers=bearer(key))
             assert [one["id"] for one in answer.json()["models"]] == [model]
 

@@ -12,7 +12,7 @@ from tests.acceptance.tiers.users import UserFactory
 from tests.fixtures.module_process import ModuleProcess
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack, running_stack
-from tests.fixtures.waiting import PATIENCE_S, eventually
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, eventually
 
 STALLED = {"gpusim-us": {"kind": "hold"}, "gpusim-eu": {"kind": "slow_start", "extra_s": 360}}
 SHIPPED = Path(__file__).parents[3] / "config" / "beacon.toml"
@@ -50,5 +50,5 @@ def second_worker(stack: RunningStack, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 async def users(stack: RunningStack) -> AsyncIterator[UserFactory]:
-    async with httpx.AsyncClient(timeout=PATIENCE_S, verify=NO_TLS) as http:
+    async with httpx.AsyncClient(timeout=WAIT_TIMEOUT_S, verify=NO_TLS) as http:
         yield UserFactory(stack, http)

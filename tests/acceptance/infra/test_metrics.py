@@ -11,7 +11,7 @@ import yaml
 
 from infra.check import ROOT, manifests
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 pytestmark = pytest.mark.stack
 
@@ -25,7 +25,7 @@ def exposed(stack: RunningStack) -> set[str]:
     return {
         name
         for part in parts
-        for name in metric_names(httpx.get(f"{stack.url(part)}/metrics", timeout=PATIENCE_S).text)
+        for name in metric_names(httpx.get(f"{stack.url(part)}/metrics", timeout=WAIT_TIMEOUT_S).text)
     }
 
 

@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 pytestmark = pytest.mark.stack
 
@@ -26,7 +26,7 @@ CLIENTS = 1_000
 async def http(stack: RunningStack) -> AsyncIterator[httpx.AsyncClient]:
     base = stack.url("runner")
     async with httpx.AsyncClient(
-        base_url=base, headers=stack.user, timeout=PATIENCE_S, verify=NO_TLS
+        base_url=base, headers=stack.user, timeout=WAIT_TIMEOUT_S, verify=NO_TLS
     ) as client:
         yield client
 
@@ -48,7 +48,7 @@ def socket_url(stack: RunningStack, job: str, query: str) -> str:
 
 async def receive_all(url: str) -> tuple[list[dict[str, Any]], int | None, str | None]:
     """All events until the server closes, and how it closed."""
-    async with asyncio.timeout(PATIENCE_S), connect(url) as socket:
+    async with asyncio.timeout(WAIT_TIMEOUT_S), connect(url) as socket:
         events = [json.loads(message) async for message in socket]
         return events, socket.close_code, socket.close_reason
 
@@ -168,7 +168,7 @@ async def test_a_thousand_streams_of_one_process_receive_the_end(
         url = f"{stack.url('runner')}/api/v1/jobs/{job}/events"
         headers = {**stack.admin, "Accept": "text/event-stream"}
         connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(PATIENCE_S * 2):
+        async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(WAIT_TIMEOUT_S * 2):
             streams = [await session.get(url, headers=headers) for _ in range(CLIENTS)]
             assert {stream.status for stream in streams} == {200}
             (await http.post("/admin/queues/high/resume", headers=stack.admin)).raise_for_status()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack, changed_config, running_stack
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 
 FINAL = ("completed", "partial", "failed", "cancelled", "expired")
 US = "gpusim-us"
@@ -126,7 +126,7 @@ class Operator:
 async def operator(stack: RunningStack, config_file: Path) -> AsyncIterator[Operator]:
     """The first revision applies at the begin of each test."""
     async with httpx.AsyncClient(
-        base_url=stack.credentials.runner_url, headers=stack.admin, timeout=PATIENCE_S, verify=NO_TLS
+        base_url=stack.credentials.runner_url, headers=stack.admin, timeout=WAIT_TIMEOUT_S, verify=NO_TLS
     ) as http:
         one = Operator(stack, http, config_file)
         await one.gpu("POST", "reset")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.live_config.conftest import Operator
 from tests.fixtures.no_tls import NO_TLS
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 
 pytestmark = pytest.mark.stack
 
@@ -57,7 +57,7 @@ async def test_a_router_that_restarts_without_the_runner_has_its_last_revision(o
         stack.start("router")
         headers = {"authorization": f"Bearer {stack.credentials.service_token}"}
         async with httpx.AsyncClient(
-            base_url=stack.credentials.router_url, headers=headers, timeout=PATIENCE_S, verify=NO_TLS
+            base_url=stack.credentials.router_url, headers=headers, timeout=WAIT_TIMEOUT_S, verify=NO_TLS
         ) as router:
             assert (await router.get("/config")).json()["revision"] == revision
             body: dict[str, Any] = {

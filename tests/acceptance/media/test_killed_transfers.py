@@ -24,7 +24,7 @@ from beacon_runner.postgres.files import PostgresFiles
 from tests.acceptance.tiers.users import ENDED_STATES
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.stack import RunningStack, running_stack
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 from tests.integration.router.raw_server import Connection, server_that
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(480)]
@@ -195,7 +195,7 @@ async def scene_of(gpu: Gpu, config: Path) -> AsyncIterator[TransferHarness]:
     stack = await asyncio.to_thread(running.__enter__)
     try:
         async with httpx.AsyncClient(
-            base_url=stack.url("runner"), headers=stack.user, timeout=PATIENCE_S, verify=NO_TLS
+            base_url=stack.url("runner"), headers=stack.user, timeout=WAIT_TIMEOUT_S, verify=NO_TLS
         ) as http:
             yield TransferHarness(stack, gpu, http)
     finally:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.acceptance.tiers.users import ENDED_STATES, UserFactory, UserSession
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 
 pytestmark = pytest.mark.stack
 
@@ -24,7 +24,7 @@ JOB = {"kind": "generation", "model": MODEL, "prompt": "why?", "region": "US", "
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     """Without a limit of connections."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(limits=limits, timeout=PATIENCE_S, trust_env=False) as client:
+    async with httpx.AsyncClient(limits=limits, timeout=WAIT_TIMEOUT_S, trust_env=False) as client:
         yield client
 
 

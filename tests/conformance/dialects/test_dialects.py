@@ -10,7 +10,7 @@ from beacon_contracts.inference import InferenceState, InferenceView
 from tests.conformance.dialects.cases import CASES, Case, config_of
 from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import Router, start_router
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 
 _numbers = count(1)
 
@@ -207,7 +207,7 @@ async def test_a_batch_reports_the_progress_of_a_run(router: Router, gpu: Gpusim
     seen: list[dict[str, Any]] = []
     reported: set[str] = set()
     async with (
-        patience("the batch ends"),
+        within_timeout("the batch ends"),
         router.http.stream("POST", "/inference/batch", json={"requests": [request]}) as response,
     ):
         async for text in response.aiter_lines():

@@ -11,7 +11,7 @@ from beacon_redis import LuaScripts, RedisAddress
 from beacon_router.limits import LimitEvent, RedisLimiter, SlotLimiter
 from beacon_router.limits.port import SharedLimit, Token, TokenStatus
 from tests.fixtures.memory_limiter import MemoryLimiter
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 
 GPU = SharedLimit("group:modal", 3)
 SCRIPTS = LuaScripts(Path(__file__).parent)
@@ -92,7 +92,7 @@ class Inbox:
         return {token for news in self.news for token in news.tokens}
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while not condition():
                 self._came.clear()
                 await self._came.wait()

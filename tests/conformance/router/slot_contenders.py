@@ -16,7 +16,7 @@ from beacon_redis import RedisAddress
 from beacon_router.limits import RedisLimiter
 from beacon_router.limits.lease import CapacityLease
 from beacon_router.limits.port import SharedLimit
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 SLOT = SharedLimit("group:single", 1)
 HELD, INSIDE, MOST = "witness:held", "witness:inside", "witness:most"
@@ -29,7 +29,7 @@ async def fight(url: str, rounds: int) -> None:
     lease = CapacityLease(SLOT, limiter, clock, lambda capacity: grown.set() if capacity else None)
     await limiter.start()
     await lease.start()
-    async with Redis.from_url(url) as witness, asyncio.timeout(PATIENCE_S):
+    async with Redis.from_url(url) as witness, asyncio.timeout(WAIT_TIMEOUT_S):
         for _ in range(rounds):
             await hold_once(lease, grown, witness)
     await lease.stop()

@@ -8,7 +8,7 @@ import pytest
 from beacon_router.limits.lease import CapacityLease
 from beacon_router.limits.port import SharedLimit
 from tests.conformance.router.harness import GPU, LimiterHarness
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 
 CAP = 4
 LIMIT = SharedLimit(GPU.name, CAP)
@@ -117,7 +117,7 @@ async def test_two_busy_processes_both_progress(start_worker: StartWorker) -> No
     for worker in workers:
         worker.submit(1_000)
 
-    async with patience("both have done 20"):
+    async with within_timeout("both have done 20"):
         while min(worker.completed for worker in workers) < 20:
             for worker in workers:
                 for _ in range(worker.running):

@@ -7,7 +7,7 @@ from beacon_lifecycle import SystemClock
 from beacon_router.limits.lease import CapacityLease
 from beacon_router.limits.port import SharedLimit
 from tests.fixtures.memory_limiter import MemoryLimiter
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 FIGHTERS = 50
 ROUNDS = 2
@@ -51,7 +51,7 @@ async def test_fifty_tasks_never_hold_one_slot_concurrently() -> None:
             lease.released()
         await lease.stop()
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         await asyncio.gather(*(fight() for _ in range(FIGHTERS)))
 
     assert (held, most) == (FIGHTERS * ROUNDS, 1)

@@ -18,7 +18,7 @@ from beacon_contracts.events import EventType
 from beacon_contracts.ids import new_uuid
 from beacon_contracts.jobs import JobState
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import PATIENCE_S, patience
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, within_timeout
 
 pytestmark = pytest.mark.stack
 
@@ -92,7 +92,7 @@ def test_the_command_is_installed(stack: RunningStack) -> None:
         input=json.dumps(PIPELINE).encode(),
         env={**os.environ, **environ(stack)},
         capture_output=True,
-        timeout=PATIENCE_S,
+        timeout=WAIT_TIMEOUT_S,
         check=False,
     )
     assert run.returncode == 0, run.stderr.decode()
@@ -217,7 +217,7 @@ def test_webhooks_and_the_audit_log(beacon: Cli) -> None:
 async def test_a_watch_survives_a_restart_of_the_runner(stack: RunningStack, client: RunnerClient) -> None:
     accepted = await client.submit(PIPELINE)
     seen: list[int] = []
-    async with patience("the job is over"):
+    async with within_timeout("the job is over"):
         async for event in client.watch(accepted.job_id):
             seen.append(event.seq)
             if event.type is EventType.STEP_COMPLETE and event.data.get("step") == "prompt_enhancer":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 from tests.integration.client.runner_stub import RunnerStub, runner_stub
 
 
@@ -25,4 +25,4 @@ def served() -> Iterator[RunnerStub]:
         serving = portal.start_task_soon(serve, ready, stop)
         yield portal.call(ready.get)
         portal.call(stop.set)
-        serving.result(timeout=PATIENCE_S)
+        serving.result(timeout=WAIT_TIMEOUT_S)

@@ -7,7 +7,7 @@ import pytest
 
 from beacon_client import BeaconError, RunnerClient
 from beacon_contracts.events import EventType, ExecutionProgress
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 from tests.integration.client.runner_stub import (
     RunnerStub,
     cut,
@@ -35,14 +35,14 @@ async def client(runner: RunnerStub) -> AsyncIterator[RunnerClient]:
 
 
 async def numbers(client: RunnerClient, after: int = 0) -> list[int]:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         return [one.seq async for one in client.watch("job_a", after=after)]
 
 
 async def test_events_arrive_in_order_until_the_last_one(runner: RunnerStub, client: RunnerClient) -> None:
     stay = asyncio.Event()
     runner.on(ROUTE, stream(event(1, "JOB_QUEUED", position=3), event(2, "JOB_COMPLETE"), stay=stay))
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         seen = [(one.seq, one.type, one.data) async for one in client.watch("job_a")]
     assert seen == [(1, EventType.JOB_QUEUED, {"position": 3}), (2, EventType.JOB_COMPLETE, {})]
     (call,) = runner.calls
@@ -65,7 +65,7 @@ async def test_the_progress_of_a_run_is_reported(runner: RunnerStub, client: Run
             event(4, "JOB_COMPLETE"),
         ),
     )
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         seen = [one.progress async for one in client.watch("job_a")]
     assert seen == [None, *map(ExecutionProgress.model_validate, (first, second)), None]
 

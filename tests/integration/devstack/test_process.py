@@ -13,7 +13,7 @@ from beacon_devstack.home import Home
 from beacon_devstack.processes.process import ProcessSpec, ServiceProcess, run_to_end
 from beacon_devstack.processes.stale_processes import end_recorded_processes
 from beacon_lifecycle import SystemClock
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def gpusim(home: Home, port: int, **settings: str) -> ServiceProcess:
 async def test_a_process_is_ready_after_start_and_gone_after_stop(home: Home, port: int) -> None:
     process = gpusim(home, port)
     await process.start()
-    async with httpx.AsyncClient(base_url=process.url, timeout=PATIENCE_S) as http:
+    async with httpx.AsyncClient(base_url=process.url, timeout=WAIT_TIMEOUT_S) as http:
         assert (await http.get("/healthz")).status_code == 200
     await process.stop()
     await process.stop()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.fixtures.gpusim import Gpusim
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 
 
 def modal(model: str, request_id: str = "r-1", prompt: str = "Why?") -> dict[str, Any]:
@@ -166,7 +166,7 @@ async def test_the_proxy_redirects_a_long_run_and_the_client_polls(gpu: Gpusim) 
 async def test_a_redirected_run_continues_without_polls(gpu: Gpusim) -> None:
     await gpu.set_models({"long": {"run": 0.25}})
     await gpu.set_proxy_timeout(0.05)
-    async with httpx.AsyncClient(base_url=gpu.url, timeout=PATIENCE_S) as client:
+    async with httpx.AsyncClient(base_url=gpu.url, timeout=WAIT_TIMEOUT_S) as client:
         assert (await client.post("/modal", json=modal("long"))).status_code == 303
     await gpu.wait_running(0)
     [call] = await gpu.ledger()

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.fixtures.waiting import PATIENCE_S, eventually
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, eventually
 from tests.fixtures.wire import wire_to
 
 PIECE = bytes(250_000)
@@ -39,7 +39,7 @@ async def test_the_refusal_of_a_large_upload_is_read(
     url: str, path: str, status: int, announced: bool
 ) -> None:
     headers = {"content-length": str(UPLOAD_BYTES)} if announced else {}
-    async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as http:
+    async with httpx.AsyncClient(timeout=WAIT_TIMEOUT_S, trust_env=False) as http:
         answer = await http.post(f"{url}/{path}", content=body(), headers=headers)
     assert answer.status_code == status
 

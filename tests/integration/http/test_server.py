@@ -9,7 +9,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from beacon_http.server import HttpServer
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.fixtures.wire import wire_to
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -63,7 +63,7 @@ async def test_a_running_response_completes_within_the_grace(tmp_path: Path) -> 
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection(*url.removeprefix("http://").split(":"))
         app.gate.set()
-        async with patience("the response completes"):
+        async with within_timeout("the response completes"):
             assert (await wire.reader.read()).endswith(b"\r\n\r\nabcd")
         await stopping
         assert server.connections == 0
@@ -75,7 +75,7 @@ async def test_a_response_is_ended_when_the_grace_is_over(tmp_path: Path) -> Non
         await wire.send(GET)
         await until(lambda: app.started, "the response begins")
         await server.stop()
-        async with patience("the response ends"):
+        async with within_timeout("the response ends"):
             assert (await wire.reader.read()).endswith(b"abcd")
 
 
@@ -84,7 +84,7 @@ async def test_a_response_that_never_ends_does_not_prevent_the_stop(tmp_path: Pa
     async with running(app, tmp_path, 0.1) as (server, url), wire_to(url) as wire:
         await wire.send(GET)
         await until(lambda: app.started, "the response begins")
-        async with patience("the server stops"):
+        async with within_timeout("the server stops"):
             await server.stop()
         with suppress(ConnectionResetError):
             assert not (await wire.reader.read()).endswith(b"cd")

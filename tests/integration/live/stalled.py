@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import orjson
 
-from tests.fixtures.waiting import patience
+from tests.fixtures.waiting import within_timeout
 from tests.integration.runner_api.harness import Caller
 
 SMALL_BUFFER = 4096
@@ -63,7 +63,7 @@ class StalledClient:
         """Everything received up to one of these terminators; then the connection is closed."""
         loop = asyncio.get_running_loop()
         read = bytearray()
-        async with patience(f"the server says {last!r}"):
+        async with within_timeout(f"the server says {last!r}"):
             while not read.endswith(last):
                 piece = await loop.sock_recv(self._connection, 65_536)
                 assert piece, f"the server went away after {bytes(read[-200:])!r}"

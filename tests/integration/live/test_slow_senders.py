@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beacon_http.server import ServerLimits
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.fixtures.wire import wire_to
 from tests.integration.live.stalled import (
     SOCKET_IS_OVER,
@@ -118,7 +118,7 @@ async def test_streams_and_websockets_outlive_the_head_timeout(
         await anna.post(f"/api/v1/jobs/{job}/cancel")
         assert received_by_stream(await stream.read_until(STREAM_IS_OVER)).last[1]["reason"] == "job_over"
         assert received_by_socket(await socket.read_until(*SOCKET_IS_OVER)).last[1] == "the job has ended"
-        async with patience("the third is refused"):
+        async with within_timeout("the third is refused"):
             await second.reader.readuntil(b"the job has ended")
 
 
@@ -128,5 +128,5 @@ async def test_a_large_websocket_message_is_refused(api: ApiHarness, address: st
         await wire.send(socket_request(anna, job))
         await until(lambda: len(api.watchers) == 1, "it is watching")
         await wire.send(b"\x82\xff" + (10_000_000).to_bytes(8, "big") + b"mask")
-        async with patience("the runner closes it"):
+        async with within_timeout("the runner closes it"):
             await wire.reader.readuntil((1009).to_bytes(2, "big"))

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.fixtures.wire import Wire, wire_to
 from tests.integration.live.stalled import StalledClient, socket_request, stream_request
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, api_harness
@@ -56,7 +56,7 @@ async def test_concurrent_requests_do_not_exceed_the_limit(
 
     async def status_of(wire: Wire, request: bytes) -> bytes:
         await wire.send(request)
-        async with patience("a response"):
+        async with within_timeout("a response"):
             return (await wire.reader.readline()).split()[1]
 
     async with AsyncExitStack() as stack:

@@ -14,7 +14,7 @@ from beacon_contracts.api_keys import new_api_key
 from beacon_runner.router_client import RouterClient, RouterTimeouts
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.router import TOKEN
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 from tests.integration.runner_api.harness import ApiHarness, api_harness, served
 
 
@@ -26,7 +26,7 @@ class ChatApi:
 
     def http(self) -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {self.key}"}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=PATIENCE_S, verify=NO_TLS)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=WAIT_TIMEOUT_S, verify=NO_TLS)
 
 
 @asynccontextmanager
@@ -48,5 +48,5 @@ async def chat_api(
 
 def openai_client(api: ChatApi, *, key: str | None = None, retries: int = 0) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(
-        base_url=f"{api.url}/v1", api_key=key or api.key, max_retries=retries, timeout=PATIENCE_S
+        base_url=f"{api.url}/v1", api_key=key or api.key, max_retries=retries, timeout=WAIT_TIMEOUT_S
     )

@@ -16,7 +16,7 @@ from beacon_runner.domain.accounts.usage import InteractiveUsage
 from beacon_runner.postgres.accounts.usage import PostgresUsage
 from tests.fixtures.gpusim import Gpusim, GpusimProcess
 from tests.fixtures.router import Router, RouterProcess, backend, router_config, router_process, start_router
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.integration.openai.harness import ChatApi, chat_api, openai_client
 from tests.integration.openai.test_chat import MESSAGES
 from tests.integration.router.raw_server import Connection, server_that
@@ -183,7 +183,7 @@ async def test_oversized_headers_are_refused_and_count_nothing(
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {free.api_key}\r\n"
     writer.write(f"{head}x-other: {'a' * 70_000}".encode())
-    async with patience("it is refused"):
+    async with within_timeout("it is refused"):
         assert await reader.readuntil(b"\r\n") == b"HTTP/1.1 400 Bad Request\r\n"
     writer.close()
     assert await gpu.ledger() == []

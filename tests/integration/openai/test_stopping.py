@@ -16,7 +16,7 @@ from tests.fixtures.module_process import ModuleProcess
 from tests.fixtures.no_tls import NO_TLS
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
 from tests.fixtures.runner_process import KEYS, api_process, command
-from tests.fixtures.waiting import PATIENCE_S, patience, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until, within_timeout
 from tests.integration.openai.test_chat import MESSAGES
 from tests.integration.router.raw_server import Connection, server_that
 
@@ -60,8 +60,8 @@ async def system(database_url: str, redis_url: str, folder: Path) -> AsyncIterat
     gpu = SlowBackend()
     async with server_that(gpu) as server:
         entry = backend("US", server.url, dialect="openai", models=("chat",), slots=2)
-        config = router_config({"us-1": entry}, stop_grace_s=PATIENCE_S)
-        config += f"[runner]\nstop_grace_s = {PATIENCE_S}\n"
+        config = router_config({"us-1": entry}, stop_grace_s=WAIT_TIMEOUT_S)
+        config += f"[runner]\nstop_grace_s = {WAIT_TIMEOUT_S}\n"
         file = folder / "beacon.toml"
         file.write_text(config, encoding="utf-8")
         settings = {"BEACON_CONFIG": str(file), "BEACON_SERVICE_TOKEN": TOKEN}
@@ -82,7 +82,9 @@ async def system(database_url: str, redis_url: str, folder: Path) -> AsyncIterat
 def client_of(running: System) -> openai.AsyncOpenAI:
     """With connections of its own: a stopping API accepts no new ones."""
     key = KEYS["BEACON_BOOTSTRAP_ADMIN_KEY"]
-    return openai.AsyncOpenAI(base_url=f"{running.url}/v1", api_key=key, max_retries=0, timeout=PATIENCE_S)
+    return openai.AsyncOpenAI(
+        base_url=f"{running.url}/v1", api_key=key, max_retries=0, timeout=WAIT_TIMEOUT_S
+    )
 
 
 async def rest_of(stream: openai.AsyncStream[ChatCompletionChunk]) -> str:
@@ -92,7 +94,7 @@ async def rest_of(stream: openai.AsyncStream[ChatCompletionChunk]) -> str:
 async def test_a_stream_outlives_the_stop_of_its_api(
     database_url: str, redis_url: str, tmp_path: Path
 ) -> None:
-    async with system(database_url, redis_url, tmp_path) as running, patience("the API stops"):
+    async with system(database_url, redis_url, tmp_path) as running, within_timeout("the API stops"):
         async with client_of(running) as client:
             stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
             assert (await anext(stream)).choices[0].delta.content == "one"
@@ -122,7 +124,7 @@ async def test_a_stream_outlives_the_stop_of_its_api(
 async def test_a_stream_outlives_the_stop_of_its_router(
     database_url: str, redis_url: str, tmp_path: Path
 ) -> None:
-    async with system(database_url, redis_url, tmp_path) as running, patience("the router stops"):
+    async with system(database_url, redis_url, tmp_path) as running, within_timeout("the router stops"):
         async with client_of(running) as client:
             stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
             assert (await anext(stream)).choices[0].delta.content == "one"

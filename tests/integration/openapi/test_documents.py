@@ -11,7 +11,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 CRASHES = (500, 502)
 
@@ -49,7 +49,7 @@ def _wrong(operation: Any, headers: dict[str, str]) -> str | None:
     @BOUNDED
     @given(case=operation.as_strategy())
     def ask(case: "schemathesis.Case[Any]") -> None:
-        case.call_and_validate(checks=CHECKS, headers=headers, timeout=PATIENCE_S)
+        case.call_and_validate(checks=CHECKS, headers=headers, timeout=WAIT_TIMEOUT_S)
 
     try:
         ask()

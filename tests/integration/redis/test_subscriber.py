@@ -8,7 +8,7 @@ from pathlib import Path
 from beacon_lifecycle import SystemClock
 from beacon_redis import RedisAddress, Subscriber
 from tests.fixtures.redis_server import redis_server
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 
 
 class Inbox:
@@ -23,7 +23,7 @@ class Inbox:
         self._changed.set()
 
     async def until(self, condition: Callable[[list[str]], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_TIMEOUT_S):
             while not condition(self.messages):
                 self._changed.clear()
                 await self._changed.wait()
@@ -116,5 +116,5 @@ async def test_all_channels_are_subscribed_when_it_says_connected(redis_url: str
 
 async def test_an_unreachable_server_does_not_delay_start_and_stop() -> None:
     subscriber = Subscriber("test", RedisAddress("redis://127.0.0.1:1"), SystemClock())
-    async with asyncio.timeout(PATIENCE_S), running(subscriber):
+    async with asyncio.timeout(WAIT_TIMEOUT_S), running(subscriber):
         pass

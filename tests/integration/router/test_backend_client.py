@@ -14,7 +14,7 @@ from yarl import URL
 from beacon_contracts.failures import FailureStage
 from beacon_router.backends import BackendClient, BackendError, BackendTransport
 from beacon_router.service.streams import StreamSink
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.integration.router.backend_calls import backend_at, open_client, spec_of
 from tests.integration.router.raw_server import OK, Connection, Handler, Server, server_that
 
@@ -72,7 +72,7 @@ async def test_concurrent_calls_have_a_connection_each(client: BackendClient) ->
             await both_are_here.wait()
             await connection.send(OK)
 
-    async with server_that(handler) as server, patience("both calls are answered"):
+    async with server_that(handler) as server, within_timeout("both calls are answered"):
         calls = [output_of(server, client) for _ in range(2)]
         assert list(await asyncio.gather(*calls)) == ["yes", "yes"]
         assert server.accepted == 2
@@ -234,7 +234,7 @@ async def test_a_cancelled_call_closes_its_connection(client: BackendClient) -> 
         await connection.request()
         left.set()
 
-    async with server_that(handler) as server, patience("the server sees the client leave"):
+    async with server_that(handler) as server, within_timeout("the server sees the client leave"):
         call = asyncio.ensure_future(output_of(server, client))
         await until(lambda: server.accepted == 1, "the call has arrived")
         call.cancel()
@@ -261,7 +261,7 @@ async def test_a_stream_is_forwarded_piece_by_piece(client: BackendClient) -> No
         await go_on.wait()
         await connection.send(b"data: two\n\n")
 
-    async with server_that(handler) as server, patience("the stream comes to its end"):
+    async with server_that(handler) as server, within_timeout("the stream comes to its end"):
         sink = StreamSink()
         run = asyncio.ensure_future(backend_at("openai", server.url, client).run(CALL, sink=sink))
         assert await sink.read() == b"data: one\n\n"
@@ -282,7 +282,7 @@ async def test_a_stream_is_no_faster_than_its_reader(client: BackendClient) -> N
             await connection.send(piece)
             said += 1
 
-    async with server_that(handler) as server, patience("all of the stream is read"):
+    async with server_that(handler) as server, within_timeout("all of the stream is read"):
         sink = StreamSink()
         run = asyncio.ensure_future(backend_at("openai", server.url, client).run(CALL, sink=sink))
         first = await sink.read()

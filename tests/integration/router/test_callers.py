@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.fixtures.wire import wire_to
 
 LARGEST_BODY = 1_048_576
@@ -100,7 +100,7 @@ async def test_an_unauthenticated_request_leaves_the_connection_open(router: Rou
     "partial", [b"GET /", b"GET / HTTP/1.1\r\nhost: x\r\nx: ", ask("endless", length=5)[:-2] + b"x: "]
 )
 async def test_an_endless_head_is_refused(router: Router, partial: bytes) -> None:
-    async with wire_to(router.url) as stranger, patience("the router ends the connection"):
+    async with wire_to(router.url) as stranger, within_timeout("the router ends the connection"):
         with suppress(ConnectionError):
             await stranger.send(partial)
             for _ in range(30):
@@ -115,7 +115,7 @@ async def test_too_many_headers_are_refused(router: Router) -> None:
             assert (await first.answer())[0] == 200
         await first.send(b"GET / HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(10_000)))
 
-        async with patience("it is refused"):
+        async with within_timeout("it is refused"):
             assert b" 400 " in await first.reader.readuntil(b"\r\n\r\n")
 
 
@@ -125,7 +125,7 @@ async def test_connection_close_is_honoured(router: Router) -> None:
         status, headers, _ = await caller.answer()
 
         assert (status, headers["connection"]) == (200, "close")
-        async with patience("the router closes the connection"):
+        async with within_timeout("the router closes the connection"):
             assert await caller.reader.read() == b""
 
 

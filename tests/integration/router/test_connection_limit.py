@@ -9,7 +9,7 @@ from beacon_contracts.problem import Problem
 from beacon_runner.router_client.replies import TOO_MANY_CONNECTIONS
 from tests.fixtures.gpusim import start_gpusim
 from tests.fixtures.router import TOKEN, Router, backend, router_config, start_router
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.fixtures.wire import Wire, wire_to
 
 MAX_CONNECTIONS, SURPLUS = 3, 8
@@ -72,7 +72,7 @@ async def test_health_and_metrics_are_served_beyond_the_limit(router: Router, gu
         await wire.answer()
     async with wire_to(router.url) as wire:
         await wire.send(FIGURES)
-        async with patience("the figures come"):
+        async with within_timeout("the figures come"):
             figures = (await wire.reader.read()).decode()
     assert f"beacon_router_http_connections {MAX_CONNECTIONS + 1}.0" in figures
     assert "beacon_router_http_connections_refused_total 4.0" in figures

@@ -12,7 +12,7 @@ from beacon_contracts.inference import InferenceView
 from beacon_runner.router_client.stream import EventDecoder
 from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 from tests.integration.router.raw_server import OK, Connection, server_that
 
 EVENTS = {"accept": "text/event-stream"}
@@ -123,7 +123,7 @@ async def test_a_client_that_stops_reading_frees_its_slot() -> None:
     async with server_that(endless) as server, _router_to(server.url) as router:
         body = {**CHAT, "request_id": "s-5"}
         async with router.http.stream("POST", "/inference", json=body, headers=EVENTS):
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_TIMEOUT_S):
                 await left.wait()
             queues = await router.queues()
             (us,) = queues["regions"]["US"]["backends"]

@@ -27,7 +27,7 @@ from beacon_router.backends.registry import headers_of
 from beacon_router.backends.remote_backend import CallTimeouts, RemoteBackend
 from beacon_router.backends.wire import AccessCheck, BackendWire, FileRules
 from tests.fixtures.app_server import app_server
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.integration.router.backend_calls import NO_FILES, open_client, spec_of
 from tests.integration.router.backend_calls import backend_at as single_call_at
 from tests.integration.router.raw_server import Connection, Server, server_that
@@ -150,7 +150,7 @@ def backend_at(
 
 
 async def failed(backend: RemoteBackend, observed: Observed | None = None) -> BackendError:
-    async with patience("the call fails"):
+    async with within_timeout("the call fails"):
         with pytest.raises(BackendError) as raised:
             await backend.run(CALL, observer=observed or Observed())
     return raised.value
@@ -320,7 +320,7 @@ async def test_a_run_with_an_id_of_ours_is_cancelled_before_its_submission_is_an
         run = asyncio.ensure_future(backend.run(CALL, observer=observed))
         await until(lambda: seen, "it is submitted")
         run.cancel()
-        async with patience("the call ends"):
+        async with within_timeout("the call ends"):
             await asyncio.wait([run])
 
     assert observed.name == "1"
@@ -406,7 +406,7 @@ async def test_a_run_that_cannot_be_cancelled_is_reported(client: BackendClient)
         run = asyncio.ensure_future(backend_at(server.url, client).run(CALL, observer=observed))
         await until(lambda: observed.name, "it has begun")
         run.cancel()
-        async with patience("the call ends"):
+        async with within_timeout("the call ends"):
             await asyncio.wait([run])
 
     assert observed.left == ["1"]
@@ -540,7 +540,7 @@ async def test_a_file_of_the_input_is_sent_as_the_provider_expects(
         bodies.append(orjson.loads(connection.body))
         await connection.send(http({"detail": "seen"}, head="422 Unprocessable Content"))
 
-    async with server_that(handler) as server, patience("the call fails"):
+    async with server_that(handler) as server, within_timeout("the call fails"):
         mapping, files = POLLING_PRESETS[preset], FileRules(store, 1_000)
         with pytest.raises(BackendError, match="422"):
             await backend_at(server.url, client, mapping=mapping, files=files).run(call, observer=Observed())

@@ -9,7 +9,7 @@ import pytest
 
 from beacon_router.backends import BackendClient, BackendError
 from beacon_router.service.streams import StreamSink
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.integration.router.backend_calls import backend_at, open_client, spec_of
 from tests.integration.router.raw_server import Connection, Handler, server_that
 
@@ -89,7 +89,7 @@ ENDLESS_NAMES = [
 async def test_an_endless_response_fails_in_bounded_memory(
     start: bytes, unit: bytes, client: BackendClient
 ) -> None:
-    async with server_that(repeating(start, unit)) as server, patience("the call fails"):
+    async with server_that(repeating(start, unit)) as server, within_timeout("the call fails"):
         backend = backend_at("modal", server.url, client, max_response_bytes=100_000)
         with bounded_memory(MAX_MEMORY_BYTES), pytest.raises(BackendError) as failed:
             await backend.run(CALL)
@@ -101,7 +101,7 @@ async def test_an_endless_response_fails_in_bounded_memory(
 async def test_endless_interim_responses_need_bounded_memory(client: BackendClient) -> None:
     """The client reads them until the backend or the run timeout ends the call, and keeps none."""
     handler = repeating(b"", b"HTTP/1.1 100 Continue\r\n\r\n", max_bytes=2_000_000)
-    async with server_that(handler) as server, patience("the call fails"):
+    async with server_that(handler) as server, within_timeout("the call fails"):
         with bounded_memory(MAX_MEMORY_BYTES), pytest.raises(BackendError, match="connection_lost"):
             await backend_at("modal", server.url, client).run(CALL)
 
@@ -110,7 +110,7 @@ async def test_a_body_in_tiny_chunks_needs_a_few_times_its_size(client: BackendC
     size = 500_000
     chunks = b"2\r\nyy\r\n"
     handler = repeating(CHUNKED, chunks, max_bytes=len(chunks) * size)
-    async with server_that(handler) as server, patience("the call fails"):
+    async with server_that(handler) as server, within_timeout("the call fails"):
         backend = backend_at("modal", server.url, client, max_response_bytes=size)
         with bounded_memory(6 * size), pytest.raises(BackendError, match="longer than"):
             await backend.run(CALL)
@@ -122,7 +122,7 @@ async def test_an_unread_stream_needs_bounded_memory(size: int, client: BackendC
     sink = StreamSink()
     stalled = asyncio.Event()
     sink.on_stall(lambda _: stalled.set())
-    async with server_that(repeating(CHUNKED, chunk)) as server, patience("the stream stalls"):
+    async with server_that(repeating(CHUNKED, chunk)) as server, within_timeout("the stream stalls"):
         with bounded_memory(MAX_MEMORY_BYTES):
             run = asyncio.ensure_future(backend_at("openai", server.url, client).run(CALL, sink=sink))
             await stalled.wait()

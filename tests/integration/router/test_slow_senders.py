@@ -17,7 +17,7 @@ from tests.fixtures.router import (
     router_process,
     start_router,
 )
-from tests.fixtures.waiting import patience
+from tests.fixtures.waiting import within_timeout
 from tests.fixtures.wire import wire_to
 from tests.integration.router.raw_server import Connection, server_that
 
@@ -112,12 +112,12 @@ async def test_a_chat_stream_outlives_the_head_timeout() -> None:
         config = router_config({"us-1": entry}, **SHORT)
         async with start_router(config) as router, wire_to(router.url) as wire:
             await wire.send(post("/inference", talk, "accept: text/event-stream\r\n"))
-            async with patience("it begins"):
+            async with within_timeout("it begins"):
                 await wire.reader.readuntil(b"first")
             for _ in range(2):
                 async with wire_to(router.url) as silent:
                     assert await silent.ended()
             may_go_on.set()
-            async with patience("it ends"):
+            async with within_timeout("it ends"):
                 await wire.reader.readuntil(b"last")
                 await wire.reader.readuntil(b"[DONE]")

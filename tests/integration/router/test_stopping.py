@@ -7,7 +7,7 @@ import pytest
 
 from tests.fixtures.gpusim import start_gpusim
 from tests.fixtures.router import backend, router_config, start_router
-from tests.fixtures.waiting import PATIENCE_S, patience, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until, within_timeout
 from tests.integration.router.raw_server import OK, Connection, server_that
 
 
@@ -22,8 +22,8 @@ async def test_sigterm_completes_runs_and_answers_waiting_requests() -> None:
             await connection.send(OK)
 
     async with server_that(gpu) as server:
-        config = router_config({"us-1": backend("US", server.url, slots=1)}, stop_grace_s=PATIENCE_S)
-        async with start_router(config) as router, patience("the router stops as it should"):
+        config = router_config({"us-1": backend("US", server.url, slots=1)}, stop_grace_s=WAIT_TIMEOUT_S)
+        async with start_router(config) as router, within_timeout("the router stops as it should"):
             running = asyncio.ensure_future(router.ask("running"))
             await arrived.wait()
             waiting = asyncio.ensure_future(router.ask("waiting"))

@@ -13,7 +13,7 @@ from beacon_contracts.inference import RunProgress
 from beacon_files import open_store
 from beacon_router.backends import BackendClient, BackendError
 from beacon_router.backends.wire import FileRules
-from tests.fixtures.waiting import patience
+from tests.fixtures.waiting import within_timeout
 from tests.integration.router.backend_calls import NO_FILES, backend_at, open_client, spec_of
 from tests.integration.router.raw_server import Connection, server_that
 from tests.integration.router.test_providers import Observed
@@ -59,7 +59,7 @@ class Streamed:
             await connection.send(head.encode() + body)
 
         observed = Recorder(self.reports)
-        async with server_that(handler) as server, patience("the call ends"):
+        async with server_that(handler) as server, within_timeout("the call ends"):
             backend = backend_at(dialect, server.url, self._client, mapping=mapping, files=files)
             return (await backend.run(CALL, observer=observed)).output
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.fixtures.gpusim import Gpusim, start_gpusim
 from tests.fixtures.module_process import ModuleProcess
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 
 CONFIG = Path(__file__).parents[3] / "config" / "beacon.toml"
 SHORT_LEASES = ("lease_s = 10\nheartbeat_s = 2.5", "lease_s = 2\nheartbeat_s = 0.5")
@@ -44,7 +44,7 @@ class Process:
         await until(logged, f"{self.name} logs one of {words!r}")
 
     async def exited(self) -> int:
-        return await asyncio.to_thread(self.started.wait, PATIENCE_S)
+        return await asyncio.to_thread(self.started.wait, WAIT_TIMEOUT_S)
 
     def end(self) -> None:
         """Leave no process behind."""

@@ -10,7 +10,7 @@ from beacon_runner.domain.queue.messages import OutboxEntry
 from beacon_runner.maintenance.publisher import InlinePublisher, OutboxPublisher
 from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
 from beacon_runner.redis_queue import RedisQueue
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 from tests.integration.runner_loops.harness import ALL_CLASSES, LoopHarness
 from tests.integration.runner_store.harness import new_job
 
@@ -82,7 +82,7 @@ async def test_a_failed_inline_push_keeps_the_row_and_notifies_the_relay(harness
     async with submitting(harness, inline.publish) as submissions:
         job = new_job()
         await submissions.submit([job])
-        await asyncio.wait_for(notified.wait(), PATIENCE_S)
+        await asyncio.wait_for(notified.wait(), WAIT_TIMEOUT_S)
     await inline.stop()
     await unreachable.aclose()
     await harness.publish()

@@ -9,7 +9,7 @@ from beacon_lifecycle import ManualClock, SystemClock, WakeEvent
 from beacon_redis import RedisAddress, Subscriber
 from beacon_runner.redis_queue.outbox_notifier import OutboxNotifier
 from beacon_runner.wiring.loops import RelayStore, build_relay
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 from tests.integration.runner_loops.harness import LoopHarness, ScriptedExecutor, completed
 
 LISTENER = f"listener-{uuid4().hex}"
@@ -38,7 +38,7 @@ async def test_a_notification_wakes_another_process(redis_url: str) -> None:
         notifier = OutboxNotifier(redis)
         await notifier.start()
         notifier.notify()
-        await asyncio.wait_for(notified.wait(), PATIENCE_S)
+        await asyncio.wait_for(notified.wait(), WAIT_TIMEOUT_S)
         await notifier.stop()
 
 
@@ -46,7 +46,7 @@ async def test_a_notification_wakes_the_own_process_without_redis() -> None:
     notifier, wakeup = OutboxNotifier(RedisAddress("redis://127.0.0.1:1/0").open()), WakeEvent()
     notifier.add_local(wakeup)
     notifier.notify()
-    await asyncio.wait_for(wakeup.wait(3600, ManualClock()), PATIENCE_S)
+    await asyncio.wait_for(wakeup.wait(3600, ManualClock()), WAIT_TIMEOUT_S)
 
 
 async def test_a_subscriber_reconnects_after_a_lost_connection(redis_url: str) -> None:

@@ -17,7 +17,7 @@ from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.listener import PostgresListener
 from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
 from tests.fixtures.module_process import ModuleProcess
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.fixtures.webhook_receiver import webhook_receiver
 from tests.integration.runner_loops.processes import CONFIG, Process
 from tests.integration.runner_store.harness import StoreHarness
@@ -76,12 +76,12 @@ async def test_a_listener_reconnects(database_url: str, store: StoreHarness) -> 
     listener = PostgresListener(database_url, "webhooks", notified.set)
     await listener.start()
     try:
-        async with patience("the first connection"):
+        async with within_timeout("the first connection"):
             await notified.wait()
         for statement in ("SELECT pg_notify('webhooks', '')", KILL_LISTENERS):
             notified.clear()
             await store.database.execute(statement)
-            async with patience(statement):
+            async with within_timeout(statement):
                 await notified.wait()
     finally:
         await listener.stop()
@@ -94,7 +94,7 @@ async def test_a_delivery_survives_a_killed_relay(
         receiver.blocked.add("/hook")
         webhook = await cancelled_job(store, f"{receiver.url}/hook")
         with relay("first", tmp_path, database_url, redis_url) as first:
-            async with patience("the first relay sends"):
+            async with within_timeout("the first relay sends"):
                 await receiver.wait_for(1)
             first.send(signal.SIGKILL)
             await first.exited()
@@ -102,7 +102,7 @@ async def test_a_delivery_survives_a_killed_relay(
         await store.database.execute("UPDATE webhook_deliveries SET due_at = now()")  # the lease ends
         receiver.blocked.clear()
         with relay("second", tmp_path, database_url, redis_url):
-            async with patience("the second relay sends"):
+            async with within_timeout("the second relay sends"):
                 await receiver.wait_for(2)
 
             async def recorded() -> bool:

@@ -18,7 +18,7 @@ from beacon_runner.domain.execution.stage_result import ClaimedJob, Deferred, St
 from beacon_runner.domain.queue.messages import Message
 from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.worker.run import Outcome, build_run
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 from tests.integration.runner_loops.assertions import event_types_of, is_in, make_due
 from tests.integration.runner_loops.harness import (
     ALL_CLASSES,
@@ -120,7 +120,7 @@ async def test_results_wait_while_the_schema_is_outdated(harness: LoopHarness) -
         await until(lambda: harness.executions(job), "its start is written")
         await harness.database.execute("ALTER TABLE jobs RENAME COLUMN deferred TO postponed")
         first.done(completed({"enhanced_prompt": "a bright city"}))
-        await asyncio.wait_for(claims.waits.wait(), PATIENCE_S)
+        await asyncio.wait_for(claims.waits.wait(), WAIT_TIMEOUT_S)
         await harness.database.execute("ALTER TABLE jobs RENAME COLUMN postponed TO deferred")
         await until(harness.publish, "the next step is in the outbox")
         (_, second) = await executor.started(2)

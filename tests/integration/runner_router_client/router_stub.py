@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.fixtures.waiting import patience
+from tests.fixtures.waiting import within_timeout
 
 ENDED = ("completed", "failed", "cancelled")
 
@@ -68,7 +68,7 @@ class RouterStub:
             self.changed.notify_all()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with patience("the router has heard of it"), self.changed:
+        async with within_timeout("the router has heard of it"), self.changed:
             await self.changed.wait_for(condition)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

@@ -10,7 +10,7 @@ from beacon_contracts.inference import InferenceState
 from beacon_runner.ports.router import RouterRefused
 from beacon_runner.router_client import RouterClient, RouterTimeouts
 from beacon_runner.router_client.batches import MAX_EXCHANGES
-from tests.fixtures.waiting import patience
+from tests.fixtures.waiting import within_timeout
 from tests.integration.runner_router_client.router_stub import (
     Handler,
     RouterStub,
@@ -85,7 +85,7 @@ async def test_many_single_requests_use_few_connections(router: RouterStub) -> N
     async with RouterClient([router.url], "t") as client, asyncio.TaskGroup() as tasks:
         for request_id in ids(200):
             tasks.create_task(client.infer(request(request_id), on_state=lambda _: accepted.put_nowait(None)))
-            async with patience("the router has accepted it"):
+            async with within_timeout("the router has accepted it"):
                 await accepted.get()
         await finish_all(router, ids(200))
     assert router.most_open_batches <= MAX_EXCHANGES + 1  # the router may notice a closed one later

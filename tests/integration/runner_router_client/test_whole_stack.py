@@ -10,7 +10,7 @@ from beacon_contracts.inference import InferenceRequest, InferenceState
 from beacon_runner.ports.router import RouterRefused
 from beacon_runner.router_client import RouterClient, RouterTimeouts
 from tests.fixtures.stack import RunningStack
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 
 pytestmark = pytest.mark.stack
 
@@ -54,5 +54,5 @@ async def test_an_inference_survives_a_router_restart(stack: RunningStack, route
         await known(router, held.request_id)
         await asyncio.to_thread(stack.kill, "router")
         await asyncio.to_thread(stack.start, "router")
-    async with patience("the inference ends"):
+    async with within_timeout("the inference ends"):
         assert (await running).state is InferenceState.COMPLETED

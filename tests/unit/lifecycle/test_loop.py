@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from beacon_lifecycle import Loop, ManualClock, RunResult, SystemClock, WakeEvent
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 
 class Work:
@@ -95,8 +95,8 @@ async def test_endless_work_yields_to_other_tasks(clock: ManualClock) -> None:
 
     loop = Loop("busy", run_once, interval_s=1, clock=clock)
     await loop.start()
-    await asyncio.wait_for(asyncio.sleep(0), PATIENCE_S)
-    await asyncio.wait_for(loop.stop(), PATIENCE_S)
+    await asyncio.wait_for(asyncio.sleep(0), WAIT_TIMEOUT_S)
+    await asyncio.wait_for(loop.stop(), WAIT_TIMEOUT_S)
 
 
 async def test_delays_after_failures_grow_up_to_a_bound(clock: ManualClock, work: Work) -> None:
@@ -163,7 +163,7 @@ async def test_stop_lets_the_run_under_way_finish(clock: ManualClock) -> None:
     await settle(clock)
     assert not stopping.done()
     gate.set()
-    await asyncio.wait_for(stopping, PATIENCE_S)
+    await asyncio.wait_for(stopping, WAIT_TIMEOUT_S)
     assert finished == [True]
 
 
@@ -183,8 +183,8 @@ async def test_a_cancelled_stop_ends_the_run_by_force(clock: ManualClock) -> Non
     await settle(clock)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(loop.stop(), 0.01)
-    await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
-    await asyncio.wait_for(loop.stop(), PATIENCE_S)
+    await asyncio.wait_for(cancelled.wait(), WAIT_TIMEOUT_S)
+    await asyncio.wait_for(loop.stop(), WAIT_TIMEOUT_S)
 
 
 async def test_stop_ends_a_long_pause_and_a_long_backoff(clock: ManualClock, work: Work) -> None:
@@ -194,15 +194,15 @@ async def test_stop_ends_a_long_pause_and_a_long_backoff(clock: ManualClock, wor
     for loop in (failing, idle):
         await loop.start()
     await settle(clock)
-    await asyncio.wait_for(asyncio.gather(failing.stop(), idle.stop()), PATIENCE_S)
-    await asyncio.wait_for(asyncio.gather(failing.wait(), idle.wait()), PATIENCE_S)
+    await asyncio.wait_for(asyncio.gather(failing.stop(), idle.stop()), WAIT_TIMEOUT_S)
+    await asyncio.wait_for(asyncio.gather(failing.wait(), idle.wait()), WAIT_TIMEOUT_S)
 
 
 async def test_stop_before_start_and_twice(clock: ManualClock, work: Work) -> None:
     loop = Loop("ticks", work.run_once, interval_s=1, clock=clock)
     await loop.stop()
     await loop.start()
-    await asyncio.wait_for(loop.wait(), PATIENCE_S)
+    await asyncio.wait_for(loop.wait(), WAIT_TIMEOUT_S)
     await asyncio.gather(loop.stop(), loop.stop())
     assert work.moments == []
 
@@ -214,8 +214,8 @@ async def test_the_error_of_a_dead_loop_is_raised_by_wait(clock: ManualClock) ->
     loop = Loop("killed", run_once, interval_s=1, clock=clock)
     await loop.start()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(loop.wait(), PATIENCE_S)
-    await asyncio.wait_for(loop.stop(), PATIENCE_S)
+        await asyncio.wait_for(loop.wait(), WAIT_TIMEOUT_S)
+    await asyncio.wait_for(loop.stop(), WAIT_TIMEOUT_S)
 
 
 async def test_a_second_start_is_an_error(clock: ManualClock, work: Work) -> None:
@@ -249,6 +249,6 @@ async def test_stop_at_any_moment_leaves_nothing_running() -> None:
         for _ in range(yields % 12):
             loop.wakeup.set()
             await asyncio.sleep(0)
-        await asyncio.wait_for(asyncio.gather(*(loop.stop() for _ in range(yields % 4 + 1))), PATIENCE_S)
+        await asyncio.wait_for(asyncio.gather(*(loop.stop() for _ in range(yields % 4 + 1))), WAIT_TIMEOUT_S)
         assert running == 0
     assert most == 1

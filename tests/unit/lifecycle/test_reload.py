@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from beacon_lifecycle import ReloadOnSignal
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ async def test_a_signal_before_the_start_is_handled_after_it() -> None:
     hang_up()
     await service.start()
     try:
-        async with patience("the reload has begun"):
+        async with within_timeout("the reload has begun"):
             await begun.wait()
     finally:
         await service.stop()
@@ -72,7 +72,7 @@ async def test_a_reload_that_raises_is_the_death_of_the_service() -> None:
     await service.start()
     try:
         hang_up()
-        async with patience("the service dies"):
+        async with within_timeout("the service dies"):
             with pytest.raises(RuntimeError, match="reload ended"):
                 await service.wait()
     finally:

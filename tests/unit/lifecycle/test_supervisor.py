@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from beacon_lifecycle import Supervisor
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 
 class Part:
@@ -82,7 +82,7 @@ def story() -> list[str]:
 
 
 async def run(supervisor: Supervisor) -> None:
-    await asyncio.wait_for(supervisor.run(), PATIENCE_S)
+    await asyncio.wait_for(supervisor.run(), WAIT_TIMEOUT_S)
 
 
 async def test_services_start_in_order_and_stop_in_reverse(story: list[str]) -> None:
@@ -232,7 +232,7 @@ def test_a_signal_stops_the_process_in_order_with_exit_code_0(number: signal.Sig
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
         os.kill(process.pid, number)
-        output, _ = process.communicate(timeout=PATIENCE_S)
+        output, _ = process.communicate(timeout=WAIT_TIMEOUT_S)
         assert process.returncode == 0
         assert "stopped" in output
 
@@ -240,7 +240,7 @@ def test_a_signal_stops_the_process_in_order_with_exit_code_0(number: signal.Sig
 @pytest.mark.parametrize("how", ["fail", "die"])
 def test_a_failed_service_ends_the_process_with_exit_code_1(how: str) -> None:
     with start_process(how) as process:
-        output, _ = process.communicate(timeout=PATIENCE_S)
+        output, _ = process.communicate(timeout=WAIT_TIMEOUT_S)
         assert process.returncode == 1
         assert "stopped" in output
 

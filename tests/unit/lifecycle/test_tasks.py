@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from beacon_lifecycle import TaskSet
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 
 
 async def forever() -> None:
@@ -33,7 +33,7 @@ async def test_the_first_death_is_kept_and_every_death_is_logged() -> None:
     with capture_logs() as lines:
         tasks.spawn("one", fail("first"))
         tasks.spawn("two", fail("second"))
-        await asyncio.wait_for(tasks.failed.wait(), PATIENCE_S)
+        await asyncio.wait_for(tasks.failed.wait(), WAIT_TIMEOUT_S)
         await tasks.close()
     assert str(tasks.failure) == "first"
     assert [line["task"] for line in lines if line["event"] == "task_died"] == ["router:one", "router:two"]
@@ -102,7 +102,7 @@ async def test_a_task_can_close_its_task_set() -> None:
         closed.set()
 
     tasks.spawn("closer", close_all())
-    await asyncio.wait_for(closed.wait(), PATIENCE_S)
+    await asyncio.wait_for(closed.wait(), WAIT_TIMEOUT_S)
     assert other.cancelled()
 
 

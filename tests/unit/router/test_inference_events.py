@@ -17,7 +17,7 @@ from beacon_router.service.inference import Inference, InferenceSpec
 from beacon_router.service.streams import StreamSink
 from beacon_runner.router_client.stream import EventDecoder
 
-PATIENCE_S = 20.0
+WAIT_TIMEOUT_S = 20.0
 
 
 class _Presenter:
@@ -54,7 +54,7 @@ async def test_a_silent_response_keeps_its_connection_alive(monkeypatch: pytest.
     scope = {CONNECTION: SimpleNamespace(lost=False, on_lost=None)}
     await sink.write(b"data: one\n\n")
     response = asyncio.ensure_future(InferenceEvents(inference, dispatch, presenter)(scope, receive, send))
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         await comments.wait()
         await sink.write(b"data: two\n\n")
         inference.ended_at = 1.0

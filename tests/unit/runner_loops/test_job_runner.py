@@ -17,7 +17,7 @@ from beacon_runner.worker.in_flight import InFlight
 from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.pending_reports import PendingReports
 from beacon_runner.worker.run import build_run
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 from tests.unit.runner_loops.test_job_run import AT, DONE, claimed
 
 
@@ -56,7 +56,7 @@ async def test_an_unexpected_error_of_an_execution_is_a_retryable_failure() -> N
     runner.begin(build_run(message, job, AT, max_deliveries=3), lambda: None)
 
     executions: dict[int, ExecutionReport] = {}
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         while len(executions) < 3:
             (run,) = await reports.take()
             executions |= {one.execution.ordinal: one for one in run.take_report().executions}

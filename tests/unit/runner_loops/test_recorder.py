@@ -19,7 +19,7 @@ from beacon_runner.worker.job_runner import JobRunner
 from beacon_runner.worker.pending_reports import PendingReports
 from beacon_runner.worker.recorder import Recorder
 from beacon_runner.worker.run import JobRun
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.unit.runner_loops.test_job_run import AT, RUNNING, claimed, opened
 
 
@@ -96,7 +96,7 @@ async def test_reports_during_a_write_share_the_next_one(pending: PendingReports
     await store.writes(2)
     assert store.sizes() == [1, 3]
     store.gates[1][1].set()
-    async with patience("all is written"):
+    async with within_timeout("all is written"):
         await pending.wait_idle()
 
 
@@ -110,7 +110,7 @@ async def test_a_run_added_during_its_write_is_written_again(
     await store.writes(2)
     assert store.gates[1][0] == {busy.job.id}
     store.gates[1][1].set()
-    async with patience("all is written"):
+    async with within_timeout("all is written"):
         await pending.wait_idle()
 
 
@@ -130,7 +130,7 @@ async def test_a_start_is_not_written_separately_when_its_result_follows(
     pending.add(run)
     await store.writes(1)
     store.gates[0][1].set()
-    async with patience("all is written"):
+    async with within_timeout("all is written"):
         await pending.wait_idle()
     assert store.sizes() == [1]
     later = started()
@@ -170,7 +170,7 @@ async def test_a_second_writer_does_not_wait_for_the_first(
     store.gates[2][1].set()
     assert not idle.done()
     store.gates[0][1].set()
-    async with patience("both writers are idle"):
+    async with within_timeout("both writers are idle"):
         await idle
 
 
@@ -189,5 +189,5 @@ async def test_two_reports_of_one_job_are_written_in_order(
     await store.writes(3)
     assert store.gates[2][0] == {run.job.id}
     store.gates[2][1].set()
-    async with patience("both writers are idle"):
+    async with within_timeout("both writers are idle"):
         await pending.wait_idle()

@@ -14,7 +14,7 @@ from beacon_runner.domain.execution.plan import pending_executions, stage_plan
 from beacon_runner.ports.router import OnState, RouterBusy, RouterRefused, RouterUnreachable
 from beacon_runner.worker.executor import RouterExecutor
 from beacon_runner.worker.run import NotAccepted, Outcome
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 from tests.unit.runner_domain.factories import shipped_config
 from tests.unit.runner_loops.test_job_run import DONE, MATRIX, claimed
 
@@ -51,7 +51,7 @@ async def outcome_of(router: ScriptedRouter, model: str = "flux", **changes: Any
     executor = RouterExecutor(router, LiveConfig(shipped_config()))
     job = claimed(spec=MATRIX | {"targets": [[model, ["US"]]]}, **changes)
     first = pending_executions(stage_plan(job.spec, 0, {}), ())[0]
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         return await executor.run(job, first, lambda _: None)
 
 

@@ -13,11 +13,11 @@ from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import ManualClock
 from beacon_runner.priority_client import PriorityService, PriorityTimeouts
 from beacon_telemetry import new_registry
-from tests.fixtures.waiting import PATIENCE_S, until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 from tests.integration.runner_api.harness import GENERATION, api_harness
 
 HIGH, MEDIUM, LOW = JobClass
-NO_HURRY = PriorityTimeouts(submission_s=PATIENCE_S, request_s=PATIENCE_S)
+NO_HURRY = PriorityTimeouts(submission_s=WAIT_TIMEOUT_S, request_s=WAIT_TIMEOUT_S)
 GARBAGE = [b"", b"high", b"{}", b'{"priority": "urgent"}', b'{"priority": 1}', b"[" * 5_000, b"\xff\xfe"]
 
 
@@ -210,7 +210,7 @@ async def test_an_invalid_submission_causes_no_lookup(
 async def test_submissions_get_the_class_of_the_service(
     database_url: str, redis_url: str, small: SmallService
 ) -> None:
-    unhurried = PriorityTimeouts(submission_s=3, request_s=PATIENCE_S)
+    unhurried = PriorityTimeouts(submission_s=3, request_s=WAIT_TIMEOUT_S)
     priorities = PriorityService(small.url, ManualClock(), new_registry(), timeouts=unhurried)
     async with api_harness(database_url, redis_url, priorities=priorities) as api:
         anna = await api.user(tier="free")

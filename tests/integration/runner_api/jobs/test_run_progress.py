@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from beacon_contracts.inference import RunProgress
 from beacon_contracts.jobs import ExecutionState
 from beacon_runner.domain.execution.stage_result import ClaimedJob, ExecutionReport, RunUpdate, StageReport
-from tests.fixtures.waiting import PATIENCE_S
+from tests.fixtures.waiting import WAIT_TIMEOUT_S
 from tests.integration.runner_api.harness import GENERATION, MATRIX, ApiHarness, Caller, served
 from tests.integration.runner_store.harness import NOW, judged
 
@@ -98,7 +98,10 @@ async def test_an_event_stream_sends_each_progress_at_once(api: ApiHarness, addr
     job_id = await anna.submit(GENERATION)
     (claimed,) = await api.claim()
     stream = anna.http.stream(
-        "GET", f"/api/v1/jobs/{job_id}/events", headers={"accept": "text/event-stream"}, timeout=PATIENCE_S
+        "GET",
+        f"/api/v1/jobs/{job_id}/events",
+        headers={"accept": "text/event-stream"},
+        timeout=WAIT_TIMEOUT_S,
     )
     async with stream as answer:
         lines = answer.aiter_lines()
@@ -119,7 +122,7 @@ async def test_a_websocket_sends_each_progress_at_once(api: ApiHarness, address:
 async def percents(api: ApiHarness, claimed: ClaimedJob, lines: Any) -> list[float]:
     """Each progress is reported when the one before has arrived."""
     seen = []
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(WAIT_TIMEOUT_S):
         for percent in (10.0, 45.0):
             await report(api, claimed, percent)
             async for line in lines:

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from beacon_runner.application.submissions import SubmissionService
-from tests.fixtures.waiting import patience, until
+from tests.fixtures.waiting import until, within_timeout
 from tests.fixtures.wire import wire_to
 from tests.integration.runner_api.harness import CONFIG, GENERATION, ApiHarness, Caller, served
 
@@ -132,7 +132,7 @@ async def test_pipelined_requests_are_answered_in_order(key: str, address: str) 
 async def test_a_malformed_body_is_refused_once(key: str, address: str) -> None:
     async with wire_to(address) as wire:
         await wire.send(post(key, "transfer-encoding: chunked", body=b"not a length\r\n"))
-        async with patience("it is refused"):
+        async with within_timeout("it is refused"):
             answer = await wire.reader.read()
         assert answer.startswith(b"HTTP/1.1 400")
         assert answer.count(b"HTTP/1.1") == 1

@@ -13,14 +13,14 @@ from beacon_contracts.ids import decode_job_id
 from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
 from tests.fixtures.runner_process import KEYS, api_process, command
-from tests.fixtures.waiting import PATIENCE_S, patience
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, within_timeout
 from tests.integration.runner_api.harness import GENERATION
 from tests.integration.runner_store.harness import StoreHarness
 
 
 def client(url: str) -> httpx.AsyncClient:
     headers = {"authorization": f"Bearer {KEYS['BEACON_BOOTSTRAP_ADMIN_KEY']}"}  # has no limits
-    return httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE_S)
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=WAIT_TIMEOUT_S)
 
 
 async def test_bootstrap_creates_a_user_and_an_operator_once(database_url: str) -> None:
@@ -76,7 +76,7 @@ async def test_sigterm_answers_open_requests_and_exits_with_0(
             assert (await http.get("/readyz")).status_code == 200
             assert (await http.post("/api/v1/jobs", json=GENERATION)).status_code == 202
         process.send(signal.SIGTERM)
-        async with patience("the api ends"):
+        async with within_timeout("the api ends"):
             assert await asyncio.to_thread(process.wait) == 0
 
 
@@ -85,7 +85,7 @@ async def test_an_endless_head_is_refused(database_url: str, redis_url: str, tmp
         host, port = url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET /healthz HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(10_000)))
-        async with patience("it is refused"):
+        async with within_timeout("it is refused"):
             assert b" 400 " in await reader.readuntil(b"\r\n")
         writer.close()
 

@@ -19,7 +19,7 @@ from beacon_runner.postgres.webhooks.webhook_deliveries import PostgresDeliverie
 from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
 from beacon_runner.webhook_client import WebhookClient
 from beacon_telemetry import new_registry
-from tests.fixtures.waiting import patience
+from tests.fixtures.waiting import within_timeout
 from tests.fixtures.webhook_receiver import LOOPBACK, WebhookReceiver, webhook_receiver
 from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller, api_harness
 
@@ -42,7 +42,7 @@ class Relay:
         """Everything that is due, until it has ended."""
         delivery = self.delivery()
         count = (await delivery.run_once()).count
-        async with patience("the requests end"):
+        async with within_timeout("the requests end"):
             await delivery.idle()
         return count
 
@@ -224,17 +224,17 @@ async def test_a_slow_receiver_does_not_delay_others(
         await anna.post(f"{WEBHOOKS}/{slow['id']}/test", status=202)
     delivery = relay.delivery()
     assert (await delivery.run_once()).count == PER_ENDPOINT
-    async with patience("the slow receiver has all of its requests"):
+    async with within_timeout("the slow receiver has all of its requests"):
         await receiver.wait_for(PER_ENDPOINT)
     bert = await api.user("bert")
     quick = await create(bert, receiver, "/quick")
     await bert.post(f"{WEBHOOKS}/{quick['id']}/test", status=202)
     assert (await delivery.run_once()).count == 1
-    async with patience("the other receiver is called"):
+    async with within_timeout("the other receiver is called"):
         await receiver.wait_for(PER_ENDPOINT + 1)
     assert receiver.received[-1].path == "/quick"
     receiver.release.set()
-    async with patience("the requests end"):
+    async with within_timeout("the requests end"):
         await delivery.idle()
     assert await relay.send() == 3
 
@@ -257,7 +257,7 @@ async def test_many_slow_receivers_do_not_delay_others(
     await bert.post(f"{WEBHOOKS}/{quick['id']}/test", status=202)
     assert (await delivery.run_once()).count == 1
     receiver.release.set()
-    async with patience("the requests end"):
+    async with within_timeout("the requests end"):
         await delivery.idle()
     assert [one.path for one in receiver.received].count("/quick") == 1
 
@@ -270,7 +270,7 @@ async def test_a_stopped_relay_leaves_its_deliveries_to_others(
     await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
     delivery = relay.delivery()
     await delivery.run_once()
-    async with patience("the request arrives"):
+    async with within_timeout("the request arrives"):
         await receiver.wait_for(1)
     await delivery.close(0.0)
     receiver.blocked.clear()
@@ -288,13 +288,13 @@ async def test_a_frozen_relay_records_nothing(
     await anna.post(f"{WEBHOOKS}/{webhook['id']}/test", status=202)
     frozen = relay.delivery()
     await frozen.run_once()
-    async with patience("the request arrives"):
+    async with within_timeout("the request arrives"):
         await receiver.wait_for(1)
     await relay.make_due()  # its lease has ended
     receiver.blocked.clear()
     assert await relay.send() == 1
     receiver.release.set()
-    async with patience("the frozen relay continues"):
+    async with within_timeout("the frozen relay continues"):
         await frozen.idle()
     (delivery,) = await deliveries(anna, webhook)
     assert [one["status"] for one in delivery["attempts"]] == [200]
