@@ -5,9 +5,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import pytest
+
 from beacon_config.queues import PoolConfig
 from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
+from beacon_runner.domain.execution.stage_result import Deferred, StageReport
 from tests.fixtures.waiting import until
 from tests.integration.runner_loops.harness import (
     ALL_CLASSES,
@@ -68,6 +71,31 @@ async def test_strict_pools_hold_a_slot_for_the_life_of_a_job(database_url: str,
             assert [tiers.count(tier) for tier in ("admin", "premium", "free")] == [5, 5, 3]
             next(run for run in runs if run.job.tier == "free").done(completed())
             assert (await executor.started(14))[-1].job.tier == "free"
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+async def test_two_messages_of_a_job_in_one_claim_are_one_delivery(
+    database_url: str, redis_url: str, *, newest_first: bool
+) -> None:
+    """The worker of the first one died between its record and its acknowledgement."""
+    executor = ScriptedExecutor(accepts=False)
+    async with harness_with(database_url, redis_url, pools=TWO_SLOTS) as harness:
+        (job,) = await harness.queued()
+        (old,) = await harness.queue.claim(ALL_CLASSES, 1, "victim")
+        (taken,) = await harness.claims.claim([old], "victim")
+        await harness.claims.record([StageReport(taken, verdict=Deferred(0.0, "full"))])
+        await harness.publish()
+        await until(partial(harness.queue.promote_due_retries, 10), "the next message is due")
+        (new,) = await harness.queue.claim(ALL_CLASSES, 1, "victim")
+        await harness.queue.nack([new, old] if newest_first else [old, new], "victim")
+        async with harness.worker(executor):
+            (run,) = await executor.started(1)
+            assert (await harness.job(job))["deliveries"] == 1
+            run.done(completed())
+            assert await harness.ended(job) == ["completed"]
+            await harness.nothing_left()
+            await harness.queued(2)
+            assert len(await executor.started(3)) == 3  # both slots are free
 
 
 async def test_a_user_cannot_fill_a_process(database_url: str, redis_url: str) -> None:

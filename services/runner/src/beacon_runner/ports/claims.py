@@ -10,7 +10,10 @@ from beacon_runner.domain.queue.messages import Message
 
 class ClaimStore(Protocol):
     async def claim(self, messages: Sequence[Message], worker: str) -> Sequence[ClaimedJob]:
-        """Fence the jobs whose message is current; jobs with an outdated message are left out."""
+        """Fence the jobs whose message is current; jobs with an outdated message are left out.
+
+        At most one message per job.
+        """
         ...
 
     async def record(self, reports: Sequence[StageReport]) -> frozenset[JobId]:

@@ -5,16 +5,16 @@ A job holds a slot until a router has accepted it; in a strict pool until it is 
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from beacon_config.queues import PoolConfig
+from beacon_contracts.ids import JobId
 from beacon_contracts.tiers import JobClass
 from beacon_lifecycle import Clock, RunResult, WakeEvent
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.execution.stage_result import ClaimedJob
 from beacon_runner.domain.queue.messages import Message
 from beacon_runner.metrics import LoopMetrics
 from beacon_runner.ports.claims import ClaimStore
@@ -96,32 +96,32 @@ class Pool:
             return RunResult(len(messages), more=more and self._free > 0)
 
     async def _claim_and_start(self, messages: Sequence[Message]) -> None:
-        shared = self._shared
+        shared, newest = self._shared, _newest_of_each_job(messages)
         self._free -= len(messages)
         shared.heartbeat.hold(messages)
         try:
-            jobs = await shared.store.claim(messages, shared.worker)
+            jobs = await shared.store.claim(list(newest.values()), shared.worker)
         except BaseException:
             shared.heartbeat.drop(messages)
             self._free += len(messages)
             await shared.queue.nack(messages, shared.worker)
             raise
-        by_job = {message.job: message for message in messages}
+        started = [newest[job.id] for job in jobs]
         now = shared.clock.unix()
-        for job_class, count in Counter(by_job[job.id].job_class for job in jobs).items():
+        for job_class, count in Counter(message.job_class for message in started).items():
             shared.metrics.jobs_claimed.labels(job_class).inc(count)
-        for job in jobs:
-            run = build_run(by_job[job.id], job, now, max_deliveries=shared.max_deliveries)
+        for message, job in zip(started, jobs, strict=True):
+            run = build_run(message, job, now, max_deliveries=shared.max_deliveries)
             older = shared.runner.begin(run, self._free_slot, keep_slot=self._strict)
-            if older is not None and older.message.id != run.message.id:
+            if older is not None and older.message.id != message.id:
                 shared.heartbeat.drop([older.message])  # its lease expires
-        if len(jobs) < len(messages):
-            await self._drop_stale(messages, jobs)
+        if len(started) < len(messages):
+            await self._drop_stale(messages, started)
 
-    async def _drop_stale(self, messages: Sequence[Message], jobs: Sequence[ClaimedJob]) -> None:
+    async def _drop_stale(self, messages: Sequence[Message], started: Sequence[Message]) -> None:
         """Remove messages of an old generation and of jobs that have ended."""
-        shared, claimed = self._shared, {job.id for job in jobs}
-        stale = [message for message in messages if message.job not in claimed]
+        shared, current = self._shared, {message.id for message in started}
+        stale = [message for message in messages if message.id not in current]
         self._free += len(stale)
         shared.heartbeat.drop(stale)
         shared.metrics.stale_claims.inc(len(stale))
@@ -137,3 +137,13 @@ class Pool:
     def _claim_if_more_waits(self) -> None:
         if self.may_have_work:
             self.wakeup.set()
+
+
+def _newest_of_each_job(messages: Iterable[Message]) -> dict[JobId, Message]:
+    """An old message is in Redis next to the newest one if its acknowledgement was lost."""
+    newest: dict[JobId, Message] = {}
+    for message in messages:
+        other = newest.get(message.job)
+        if other is None or other.generation < message.generation:
+            newest[message.job] = message
+    return newest
