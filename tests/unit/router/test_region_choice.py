@@ -47,14 +47,14 @@ async def test_a_free_region_with_the_model_loaded_needs_no_forecast(forecasts: 
         assert forecasts.regions == []
 
 
-async def test_a_busy_region_is_compared_with_the_next_one(forecasts: CountedForecasts) -> None:
+async def test_a_busy_region_is_passed_over_for_a_free_one(forecasts: CountedForecasts) -> None:
     async with dispatch_harness() as harness:
         await load(harness, "us")
         await load(harness, "eu")
         harness.submit("busy", pinned=True)
 
         assert nearest(harness) == "EU"
-        assert forecasts.regions == ["US"]
+        assert forecasts.regions == []
 
 
 async def test_a_free_region_without_the_model_is_forecast(forecasts: CountedForecasts) -> None:
@@ -63,6 +63,15 @@ async def test_a_free_region_without_the_model_is_forecast(forecasts: CountedFor
 
         assert nearest(harness, "m") == "US"
         assert forecasts.regions[0] == "US"
+
+
+async def test_a_free_region_with_the_model_loaded_is_preferred(forecasts: CountedForecasts) -> None:
+    async with dispatch_harness() as harness:
+        await load(harness, "us", model="n")
+        await load(harness, "eu")
+
+        assert nearest(harness) == "EU", "the model would have to be loaded in US"
+        assert forecasts.regions == []
 
 
 async def test_the_shorter_of_two_waits_is_chosen() -> None:
@@ -83,4 +92,4 @@ async def test_requests_that_come_together_do_not_choose_the_same_slot(forecasts
         harness.service.accept(InferenceSpec(RequestId("not dispatched yet"), "m", "US", 4, b"{}"))
 
         assert nearest(harness) == "EU"
-        assert forecasts.regions == ["US"]
+        assert forecasts.regions == []
