@@ -74,6 +74,21 @@ async def test_the_last_attempt_is_made_in_the_region_not_tried_yet() -> None:
         assert {attempt.region for attempt in inference.attempts} == {"US", "EU", "ASIA"}
 
 
+async def test_a_fault_does_not_send_a_retry_back_to_a_region_where_it_failed() -> None:
+    three = topology(
+        [BackendSpec(name.lower(), name, frozenset({"m"}), slots=1) for name in ("US", "EU", "ASIA")]
+    )
+    async with dispatch_harness(three) as harness:
+        harness.submit("a", region="US")
+        await harness.fail("us", failure())
+        await harness.clock.advance(2)
+        (second,) = {"eu", "asia"} & {name for name in ("us", "eu", "asia") if harness.running(name)}
+
+        await harness.fail(second, backend_fault("backend_unauthorized", "its key is refused", status=401))
+
+        assert harness.running(({"eu", "asia"} - {second}).pop()) == ["a"]
+
+
 async def test_a_pinned_request_waits_for_its_region() -> None:
     async with dispatch_harness() as harness:
         inference = harness.submit("a", pinned=True)

@@ -32,8 +32,8 @@ async def test_a_finished_run_frees_its_slot() -> None:
         assert harness.running("us") == ["b"]
 
 
-@pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_finished_run_is_freed_without_the_collector(cancelled: bool) -> None:
+@pytest.mark.parametrize("end", ["completed", "cancelled", "failed", "retried"])
+async def test_an_ended_run_is_freed_without_the_collector(end: str) -> None:
     """Without the garbage collector, whose pauses delay other requests."""
     async with dispatch_harness(ONE_SLOT) as harness:
         harness.submit("a")
@@ -42,11 +42,13 @@ async def test_a_finished_run_is_freed_without_the_collector(cancelled: bool) ->
         gc.collect()  # of other tests
         gc.disable()
         try:
-            if cancelled:
+            if end == "cancelled":
                 harness.service.cancel(RequestId("a"))
                 await harness.settle()
-            else:
+            elif end == "completed":
                 await harness.answer("us")
+            else:
+                await harness.fail("us", failure(retryable=end == "retried"))
             harness.backends["us"].calls.clear()
             assert attempt() is None
             assert not [each for each in gc.get_objects() if isinstance(each, Run)]

@@ -18,7 +18,7 @@ from beacon_router.service.errors import (
     StoppingError,
     UnknownInferenceError,
 )
-from beacon_router.service.failures import cancelled, stopped_waiting
+from beacon_router.service.failures import cancelled, failure_of, stopped_waiting
 from beacon_router.service.inference import Inference, InferenceSpec
 from beacon_router.service.inference_store import InferenceStore, StoreLimits
 from beacon_router.service.run_controller import RunController, RunRules
@@ -186,7 +186,7 @@ class DispatchService:
         if fence is not None and fence < inference.fence:
             raise StaleFenceError(f"fence {fence} of {request} is lower than the current {inference.fence}")
         if not inference.done:
-            self.runs.terminate(inference, InferenceState.CANCELLED, cancelled())
+            self.runs.terminate(inference, InferenceState.CANCELLED, failure_of(cancelled()))
             self.runs.dispatch_ready()
         return inference
 
@@ -211,7 +211,7 @@ class DispatchService:
         """Refuse new work, fail what is queued, let runs end within the grace. Idempotent."""
         self.stopping = self.runs.draining = True
         for inference in self.store.waiting():
-            self.runs.terminate(inference, InferenceState.FAILED, stopped_waiting())
+            self.runs.terminate(inference, InferenceState.FAILED, failure_of(stopped_waiting()))
         self.runs.dispatch_ready()
         await self.runs.drain(grace_s)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from beacon_contracts.failures import Failure
 from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.inference import InferenceState, RemoteRun, RunProgress, StepMeta
-from beacon_router.backends import BackendError
 from beacon_router.backends.types import EMPTY_OBJECT
 from beacon_router.scheduling import RequestId, Start
 from beacon_router.service.streams import StreamSink
@@ -109,7 +108,6 @@ class Inference:
     remote: RemoteRun | None = None
     """The run at a provider, which another attempt or another router can continue."""
     progress: RunProgress | None = None
-    last_error: BackendError | None = None
     failure: Failure | None = None
     ended_at: float | None = None
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
@@ -121,6 +119,16 @@ class Inference:
     @property
     def done(self) -> bool:
         return self.ended_at is not None
+
+    @property
+    def last_failure(self) -> Failure | None:
+        """Of the last run."""
+        return self.attempts[-1].failure if self.attempts else None
+
+    @property
+    def tried(self) -> frozenset[str]:
+        """The regions in which attempts have failed."""
+        return frozenset(attempt.region for attempt in self.attempts)
 
     @property
     def on_gpu(self) -> bool:

@@ -8,6 +8,7 @@ from typing import assert_never
 
 import structlog
 
+from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceState, RemoteRun
 from beacon_lifecycle import Clock
 from beacon_router.backends import Backend, BackendError, BackendResult
@@ -106,7 +107,7 @@ class RunController:
             inference = self._store.get(request)
             if inference is not None:
                 removed = model_removed(inference.spec.model, inference.spec.region)
-                self.terminate(inference, InferenceState.FAILED, removed)
+                self.terminate(inference, InferenceState.FAILED, failure_of(removed))
 
     def enqueue(self, inference: Inference, now: float) -> None:
         """`dispatch_ready` must follow."""
@@ -118,7 +119,7 @@ class RunController:
         self._scheduler.to_front(inference.id)
         self.dispatch_ready()
 
-    def terminate(self, inference: Inference, state: InferenceState, reason: BackendError) -> None:
+    def terminate(self, inference: Inference, state: InferenceState, failure: Failure) -> None:
         """End it in any state: queued, backing off or running. `dispatch_ready` must follow."""
         run = inference.run
         if run is not None:
@@ -131,7 +132,7 @@ class RunController:
                 self._scheduler.cancel(inference.id)
             if not self.draining and (remote := forget_remote(inference)) is not None:
                 self._cancel_remote(remote)
-        self._end(inference, state, reason)
+        self._end(inference, state, failure)
 
     def requeue(self, run: Run) -> None:
         """Abort a run that has lost its share of a limit. It waits again, and no attempt is charged; only a
@@ -139,7 +140,7 @@ class RunController:
         continued: another router may follow it by now. `dispatch_ready` must follow."""
         inference, sink, attempts = run.inference, run.inference.spec.sink, run.inference.attempts
         if self.draining or (sink is not None and sink.begun):
-            self.terminate(inference, InferenceState.FAILED, capacity_lost())
+            self.terminate(inference, InferenceState.FAILED, failure_of(capacity_lost()))
             return
         log.warning("run_requeued", inference=inference.id, backend=run.start.backend)
         inference.run = None
@@ -234,7 +235,7 @@ class RunController:
 
     def _expire_run(self, run: Run) -> None:
         """`start_by` has passed while it waited at its provider."""
-        self.terminate(run.inference, InferenceState.FAILED, run.inference.last_error or start_by_passed())
+        self.terminate(run.inference, InferenceState.FAILED, _failure_past_start_by(run.inference))
         self.dispatch_ready()
 
     def _reader_stalled(self, run: Run, stalled: bool) -> None:
@@ -306,13 +307,12 @@ class RunController:
         if result.code == RUN_UNKNOWN and run.monitor.run_id is not None and not self.draining:
             self._run_anew(run, now)
             return
-        inference.last_error = result
         due = self._next_attempt_at(inference, result, now)
         _log_failure(run, result, None if due is None else due - now)
         if due is None:
             if not self.draining and (remote := forget_remote(inference)) is not None:
                 self._cancel_remote(remote)
-            self._end(inference, InferenceState.FAILED, result)
+            self._end(inference, InferenceState.FAILED, failure_of(result))
         else:
             inference.state = InferenceState.BACKOFF
             inference.retry_at = due
@@ -334,7 +334,7 @@ class RunController:
                 cause=error.message,
             )
         if self._is_served(inference):
-            self._scheduler.retry(now, _request_of(inference), run.start.region)
+            self._scheduler.retry(now, _request_of(inference), run.start.region, inference.tried)
             inference.notify_observers()
 
     def _run_anew(self, run: Run, now: float) -> None:
@@ -354,7 +354,8 @@ class RunController:
             forget_remote(inference)
             log_left_run(remote)
         if inference.remote is None and not self._scheduler.can_serve(_request_of(inference)):
-            self._end(inference, InferenceState.FAILED, model_removed(spec.model, spec.region))
+            removed = model_removed(spec.model, spec.region)
+            self._end(inference, InferenceState.FAILED, failure_of(removed))
             return False
         return True
 
@@ -372,10 +373,9 @@ class RunController:
         """The backoff has ended: a region in which it has not failed takes it, or its own if it is pinned."""
         self._leave_backoff(inference)
         inference.state = InferenceState.QUEUED
-        tried = [attempt.region for attempt in inference.attempts]
         if self._is_served(inference):
-            now = self._clock.now()
-            self._scheduler.retry(now, _request_of(inference), tried[-1], frozenset(tried))
+            failed_in = inference.attempts[-1].region
+            self._scheduler.retry(self._clock.now(), _request_of(inference), failed_in, inference.tried)
         self.dispatch_ready()
 
     def _leave_backoff(self, inference: Inference) -> None:
@@ -385,14 +385,14 @@ class RunController:
         inference.retry = inference.retry_at = None
 
     def _expire(self, request: RequestId) -> None:
-        """`start_by` has passed. After a failed attempt, its failure is the result."""
+        """`start_by` has passed before a slot was free."""
         inference = self._store.get(request)
         if inference is not None:
-            self._end(inference, InferenceState.FAILED, inference.last_error or start_by_passed())
+            self._end(inference, InferenceState.FAILED, _failure_past_start_by(inference))
 
-    def _end(self, inference: Inference, state: InferenceState, reason: BackendError | None) -> None:
+    def _end(self, inference: Inference, state: InferenceState, failure: Failure | None) -> None:
         inference.state = state
-        inference.failure = None if reason is None else failure_of(reason)
+        inference.failure = failure
         inference.ended_at = self._clock.now()
         self._store.finish(inference)
         if self._expiry is None:
@@ -440,6 +440,11 @@ def _request_of(inference: Inference) -> Request:
         needs=spec.needs,
         backend=None if remote is None else remote.backend,
     )
+
+
+def _failure_past_start_by(inference: Inference) -> Failure:
+    """After a failed attempt, its failure is the result."""
+    return inference.last_failure or failure_of(start_by_passed())
 
 
 def _log_failure(run: Run, error: BackendError, retry_in_s: float | None) -> None:

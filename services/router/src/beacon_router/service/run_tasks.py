@@ -109,7 +109,7 @@ class RunTasks:
                 spec, attempt=run.number, sink=spec.sink, observer=run.monitor
             )
         except BackendError as error:
-            result = error
+            result = error.with_traceback(None)  # its frames have the bodies of the call, and this frame
         except Exception as error:
             log.exception("run_crashed", inference=spec.id, backend=backend)
             result = internal_error(error)
