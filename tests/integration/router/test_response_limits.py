@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from beacon_config.mappings import HttpMapping
 from beacon_router.backends import BackendClient, BackendError
 from beacon_router.service.streams import StreamSink
 from tests.fixtures.waiting import until, within_timeout
@@ -130,3 +131,42 @@ async def test_an_unread_stream_needs_bounded_memory(size: int, client: BackendC
                 await asyncio.sleep(0)
         run.cancel()
         await asyncio.wait([run])
+
+
+def answering(status: str, body: bytes) -> Handler:
+    async def handler(connection: Connection) -> None:
+        while await connection.request():
+            head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+            await connection.send(head.encode() + b"\r\n\r\n" + body)
+
+    return handler
+
+
+LONG = b"x" * 60_000
+LONG_ERROR = b'{"error":{"message":"%b","type":"%b","code":7}}' % (LONG[:30_000], LONG[:30_000])
+DEEP_CONTENT = b"[" * 300 + b"]" * 300
+
+
+@pytest.mark.parametrize(
+    ("dialect", "status", "body"),
+    [
+        ("openai", "400 No", LONG_ERROR),
+        ("openai", "200 OK", b'{"choices":[{"message":{"content":[{"x":%b}]}}]}' % DEEP_CONTENT),
+        ("openai", "200 OK", b'{"usage":null,"more":%b,"choices":[{"message":{}}]}' % DEEP_CONTENT),
+        ("http", "200 OK", b'{"texts":"%b"}' % LONG),
+        ("modal", "200 OK", b'{"success":false,"error":"%b"}' % LONG),
+        ("modal", "200 OK", b'{"output":%b}' % DEEP_CONTENT),
+    ],
+)
+async def test_a_failure_is_an_error_with_short_texts(
+    dialect: str, status: str, body: bytes, client: BackendClient
+) -> None:
+    """Failures are kept as long as results, and shown to users."""
+    mapping = HttpMapping(output="join(', ', texts)")
+    async with server_that(answering(status, body)) as server:
+        backend = backend_at(dialect, server.url, client, mapping=mapping if dialect == "http" else None)
+        with pytest.raises(BackendError) as failed:
+            await backend.run(CALL)
+
+    texts = [failed.value.message, *map(str, (failed.value.error or {}).values())]
+    assert sum(map(len, texts)) < 5_000

@@ -25,6 +25,7 @@ _CODES = {
 }
 _ERROR_FIELDS = ("message", "type", "param", "code")
 MAX_ERROR_OBJECT_BYTES = 65_536
+MAX_ERROR_TEXT_LENGTH = 1_000
 ACCESS_FAULTS = {
     401: "it does not accept the router's credentials (401)",
     402: "its account has no credit (402)",
@@ -78,7 +79,8 @@ def means_no_instance(error: BackendError) -> bool:
 
 
 def error_object(body: bytes) -> dict[str, Any] | None:
-    """The error of an OpenAI-compatible response: `{"error": {…}}`, or with the same fields at the top."""
+    """The error of an OpenAI-compatible response: `{"error": {…}}`, or with the same fields at the top; long
+    texts are cut."""
     if len(body) > MAX_ERROR_OBJECT_BYTES:
         return None
     try:
@@ -90,11 +92,11 @@ def error_object(body: bytes) -> dict[str, Any] | None:
     error = document if document.get("object") == "error" else document.get("error")
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return None
-    return {name: value for name, value in error.items() if name in _ERROR_FIELDS and _is_plain(value)}
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float)
+    return {
+        name: value[:MAX_ERROR_TEXT_LENGTH] if isinstance(value, str) else value
+        for name, value in error.items()
+        if name in _ERROR_FIELDS and (value is None or isinstance(value, str | int | float))
+    }
 
 
 def backend_fault(code: str, message: str, *, status: int | None = None) -> BackendError:

@@ -12,6 +12,8 @@ from beacon_contracts.files import InputFile, OutputFile
 from beacon_contracts.inference import RunProgress, StepMeta
 
 EMPTY_OBJECT = b"{}"
+MAX_MESSAGE_LENGTH = 500
+"""Of an error: it may quote what a backend sent, and is kept as long as a result."""
 
 
 class BackendCall(Protocol):
@@ -78,6 +80,7 @@ class BackendError(Exception):
     """Set if no request can succeed there: its breaker opens, and the work waits uncharged."""
 
     def __post_init__(self) -> None:
+        self.message = self.message[:MAX_MESSAGE_LENGTH]
         Exception.__init__(self, f"{self.code}: {self.message}")
 
 

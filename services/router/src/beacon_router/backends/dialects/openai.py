@@ -9,7 +9,7 @@ from yarl import URL
 
 from beacon_contracts.files import InputFile
 from beacon_router.backends.errors import bad_payload, unusable_input
-from beacon_router.backends.http_backend import json_object, token_usage
+from beacon_router.backends.http_backend import json_object, json_text, token_usage
 from beacon_router.backends.input_files import FileForms
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 
@@ -73,9 +73,9 @@ class OpenAiDialect:
         body = response.body
         if document.get("usage", body) is None:  # clients that read it expect an object
             del document["usage"]
-            body = orjson.dumps(document)
+            body = json_text(document)
         return BackendResult(
-            orjson.dumps(_answer(document)), usage=token_usage(document.get("usage")), response=body
+            json_text(_answer(document)), usage=token_usage(document.get("usage")), response=body
         )
 
 
