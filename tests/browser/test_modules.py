@@ -166,7 +166,7 @@ HALF = ("EXECUTION_PROGRESS", {"attempt": 1, "percent": 50, "message": None, "pr
         ("running", [HALF, ("EXECUTION_FAILED", {"attempt": 1})], [None, 50]),
     ],
 )
-def test_progress_is_that_of_the_run_that_goes_on(
+def test_progress_is_that_of_the_current_run(
     modules: Modules, before: str, events: list[Any], after: list[Any]
 ) -> None:
     assert modules.run("job/state.js", PROGRESS, before, events) == after

@@ -322,7 +322,7 @@ def test_an_unknown_key_is_rejected_and_signing_out_is_final(
     expect(portal.heading("Sign in")).to_be_visible()
 
 
-def test_regions_show_what_runs_where(portal: PortalPage, key: str, stack_admin: StackAdmin) -> None:
+def test_regions_show_the_runs_of_each_backend(portal: PortalPage, key: str, stack_admin: StackAdmin) -> None:
     page = portal.page
     stack_admin.hold(LLAMA)
     job = stack_admin.submit(key, matrix(LLAMA, regions=("EU",)))
@@ -377,7 +377,7 @@ def test_a_rotated_key_is_shown_once_and_replaces_the_old(
     assert not stack_admin.accepts_key(key)
 
 
-def test_the_audit_log_shows_what_an_operation_was_about(
+def test_the_audit_log_shows_the_filters_of_an_operation(
     portal: PortalPage, stack_admin: StackAdmin, key: str, stack: RunningStack
 ) -> None:
     page = portal.page

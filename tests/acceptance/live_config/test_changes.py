@@ -54,7 +54,7 @@ async def test_a_cap_of_zero_holds_the_group_and_a_larger_one_frees_it(operator:
     assert (await operator.ended(job))["status"] == "completed"
 
 
-async def test_an_added_backend_takes_what_waits_until_it_is_removed(operator: Operator) -> None:
+async def test_an_added_backend_takes_waiting_work_until_it_is_removed(operator: Operator) -> None:
     await operator.change("POST", "/admin/backends/us-1/drain")
     job = await operator.submit(LLAMA)
     await operator.waits_for(job)

@@ -85,7 +85,7 @@ async def test_continued_runs_count_against_the_slots(router: Router, gpu: Gpusi
     assert len(await gpu.ledger(model=remote_case.model)) == 2
 
 
-async def test_what_waits_at_its_provider_is_queued_and_not_timed_out(
+async def test_a_run_that_waits_at_its_provider_is_queued_and_not_timed_out(
     router: Router, gpu: Gpusim, remote_case: Case
 ) -> None:
     await gpu.set_slots(1)

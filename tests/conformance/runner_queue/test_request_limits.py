@@ -132,7 +132,7 @@ async def test_a_dead_process_loses_its_share_after_its_lease(processes: Process
     await until(admitted, "the leases have expired")
 
 
-async def test_renewal_keeps_a_share_and_restores_what_redis_lost(processes: Processes) -> None:
+async def test_renewal_keeps_a_share_and_restores_lost_tokens(processes: Processes) -> None:
     one, two = processes.start(), processes.start()
     held = await fill(one, FOUR, 3)
     await processes.flush()

@@ -734,7 +734,7 @@ def reference(file_id: str, content: bytes) -> dict[str, object]:
     }
 
 
-def test_usage_is_grouped_by_day_unless_asked_otherwise(served: RunnerStub, beacon: Beacon) -> None:
+def test_usage_is_grouped_by_day_by_default(served: RunnerStub, beacon: Beacon) -> None:
     row = {
         "period": "2026-03-01T00:00:00Z",
         "model": "flux",

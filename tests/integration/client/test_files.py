@@ -112,7 +112,7 @@ async def test_damaged_bytes_are_discarded(runner: RunnerStub, client: RunnerCli
     assert left_in(tmp_path) == []
 
 
-async def test_an_unreachable_runner_ends_a_download_and_keeps_what_arrived(
+async def test_an_unreachable_runner_ends_a_download_and_keeps_its_bytes(
     runner: RunnerStub, client: RunnerClient, tmp_path: Path
 ) -> None:
     runner.on("GET /api/v1/files/file_a/content", raw(CONTENT, cut_after=200_000), cut)

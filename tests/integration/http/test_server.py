@@ -98,7 +98,7 @@ async def test_a_port_in_use_is_named(tmp_path: Path) -> None:
             await second.start()
 
 
-async def test_what_is_sent_without_a_pause_arrives_in_one_piece(tmp_path: Path) -> None:
+async def test_bytes_sent_without_a_pause_arrive_in_one_piece(tmp_path: Path) -> None:
     app = GatedApp()
     app.gate.set()
     async with running(app, tmp_path, 1) as (_, url), wire_to(url) as wire:

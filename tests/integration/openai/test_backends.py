@@ -111,7 +111,7 @@ async def test_a_backend_that_refuses_its_key_is_not_the_users_mistake(
 @pytest.mark.parametrize(
     ("kind", "body"), [("text/html", b"<h1>502 at 10.0.0.7</h1>"), ("text/event-stream", b"")]
 )
-async def test_what_is_no_stream_is_an_error_of_the_backend(
+async def test_an_answer_that_is_no_stream_is_a_backend_error(
     database_url: str, redis_url: str, tmp_path: Path, kind: str, body: bytes
 ) -> None:
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"

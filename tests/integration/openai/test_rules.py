@@ -102,7 +102,7 @@ async def test_models_that_the_tier_may_not_use_do_not_exist(free: openai.AsyncO
     assert refused.value.code == "model_not_found"
 
 
-async def test_what_no_backend_can_is_refused_by_name(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
+async def test_a_parameter_that_no_backend_supports_is_named(client: openai.AsyncOpenAI, gpu: Gpusim) -> None:
     create: Any = client.chat.completions.create
     for param, body in NEEDS:
         with pytest.raises(openai.BadRequestError) as refused:

@@ -101,7 +101,7 @@ async def test_a_lost_connection_is_opened_again_and_reported(tmp_path: Path) ->
             await inbox.until(lambda messages: messages[-1] == "again")
 
 
-async def test_all_channels_are_subscribed_when_it_says_connected(redis_url: str) -> None:
+async def test_all_channels_are_subscribed_before_on_connected(redis_url: str) -> None:
     address = RedisAddress(redis_url)
     channels = {f"test:{number}": Inbox() for number in range(50)}
     counts = Inbox()

@@ -93,7 +93,7 @@ async def test_a_short_run_has_one_line(router: Router) -> None:
         assert [line["status"] async for line in lines] == [200] * 10
 
 
-async def test_what_waits_when_the_time_is_up_gets_202(router: Router) -> None:
+async def test_an_inference_that_waits_at_the_timeout_gets_202(router: Router) -> None:
     first = await answers(
         router, entry("patient-1", model="slow"), entry("patient-2", model="slow"), wait_s=0
     )
@@ -140,7 +140,7 @@ async def test_a_malformed_entry_fails_alone(router: Router) -> None:
     assert statuses == [("", 422), ("", 422), ("", 422), ("fine", 200), ("x" * 121, 422)]
 
 
-async def test_a_refusal_says_when_to_retry(router: Router, gpu: Gpusim) -> None:
+async def test_a_refusal_has_retry_after(router: Router, gpu: Gpusim) -> None:
     line, *_ = await answers(router, entry("nowhere", model="chat", region="EU", failover="pinned"))
     assert (line["status"], line["document"]["code"]) == (503, "no_backend")
     assert line["retry_after_s"] >= line["document"]["retry_after_s"] > 0
@@ -193,7 +193,7 @@ async def test_after_a_disconnect_nothing_waits_and_the_inference_continues(rout
     await router.cancel("left")
 
 
-async def test_a_client_that_does_not_read_blocks_nobody(router: Router) -> None:
+async def test_a_client_that_does_not_read_blocks_no_other(router: Router) -> None:
     await router.infer("large", given={"prompt": "x" * 80_000})
     body = json.dumps({"poll": ["large"] * 1_000}).encode()
     head = f"POST /inference/batch HTTP/1.1\r\nhost: r\r\nauthorization: Bearer {TOKEN}\r\n"

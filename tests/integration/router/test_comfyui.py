@@ -267,7 +267,7 @@ async def test_a_run_is_continued_while_its_instance_takes_no_others() -> None:
 
 
 @pytest.mark.parametrize("given", ["..", "/etc", "a b", "x" * 10_000, "", 7, None])
-async def test_an_unusable_id_of_a_prompt_is_not_asked_for(given: object) -> None:
+async def test_a_prompt_with_an_unusable_id_is_not_polled(given: object) -> None:
     app = FastAPI()
 
     @app.post("/prompt")

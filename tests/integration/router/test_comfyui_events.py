@@ -130,7 +130,7 @@ async def test_a_refused_connection_is_tried_again(client: BackendClient) -> Non
     assert watched.tries == 3
 
 
-async def test_previews_are_shown_and_what_is_not_usable_is_left_out(client: BackendClient) -> None:
+async def test_previews_are_shown_and_unusable_ones_are_omitted(client: BackendClient) -> None:
     async def script(connection: ServerConnection, _: int) -> None:
         for text in (
             "no json",

@@ -76,7 +76,7 @@ async def test_revisions_of_a_restored_database_apply_by_their_time(gpu_process:
         assert set((await router.queues())["regions"]) == {"ASIA"}
 
 
-async def test_an_added_backend_serves_what_waits(gpu_process: GpusimProcess, gpu: Gpusim) -> None:
+async def test_an_added_backend_serves_waiting_requests(gpu_process: GpusimProcess, gpu: Gpusim) -> None:
     async with start_router(file_of(gpu_process)) as router:
         await router.ask("busy", model="slow", prefer="respond-async")
         await router.ask("waits", model="slow", prefer="respond-async")
@@ -179,7 +179,7 @@ async def test_addresses_of_the_environment_replace_those_of_revisions(gpu_proce
         assert (await router.infer("r1", failover="pinned")).state is InferenceState.COMPLETED
 
 
-async def test_a_smaller_queue_keeps_what_waits_and_refuses_more(
+async def test_a_smaller_queue_keeps_waiting_requests_and_refuses_more(
     gpu_process: GpusimProcess, gpu: Gpusim
 ) -> None:
     async with start_router(file_of(gpu_process)) as router:

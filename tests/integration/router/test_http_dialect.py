@@ -158,7 +158,7 @@ async def test_an_answer_compressed_unasked_is_read(client: BackendClient, url: 
 
 
 @pytest.mark.parametrize("path", ["/bomb", "/garbled"])
-async def test_what_cannot_be_decompressed_within_bounds_is_refused(
+async def test_an_answer_that_decompresses_beyond_bounds_is_refused(
     path: str, client: BackendClient, url: str
 ) -> None:
     error = await error_of(client, url + path)

@@ -278,7 +278,7 @@ async def test_a_submission_to_a_backend_without_an_instance_waits_for_one(
     assert error.code == ("backend_unavailable" if scale_to_zero else "submission_unanswered")
 
 
-async def test_one_lost_poll_says_nothing_about_the_run(client: BackendClient) -> None:
+async def test_one_lost_poll_does_not_end_the_run(client: BackendClient) -> None:
     polls = [http({}, head="502 Bad Gateway"), http(b"<html>", kind="text/html"), {"status": "completed"}]
     async with provider({STATUS: polls}) as server:
         observed = Observed()
@@ -309,7 +309,7 @@ async def test_polls_wait_longer_each_time_and_as_long_as_the_provider_asks(clie
     assert clock.pauses == [0.2, 0.28, 0.392, 30.0, 0.768]
 
 
-async def test_a_run_with_an_id_of_ours_is_cancelled_before_its_submission_is_answered(
+async def test_a_run_with_a_client_id_is_cancelled_before_its_answer(
     client: BackendClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PollingApi, "new_id", lambda _: "1")
@@ -327,7 +327,7 @@ async def test_a_run_with_an_id_of_ours_is_cancelled_before_its_submission_is_an
     assert seen == [SUBMIT, CANCEL]
 
 
-async def test_a_run_with_an_id_of_ours_is_cancelled_if_its_submission_is_never_answered(
+async def test_a_run_with_a_client_id_is_cancelled_without_an_answer(
     client: BackendClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PollingApi, "new_id", lambda _: "1")

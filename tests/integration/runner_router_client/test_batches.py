@@ -59,7 +59,7 @@ async def finish_all(router: RouterStub, request_ids: list[str]) -> None:
         await router.finish(request_id)
 
 
-async def test_what_is_due_together_is_one_exchange(router: RouterStub) -> None:
+async def test_requests_that_are_due_together_are_one_exchange(router: RouterStub) -> None:
     async with RouterClient([router.url], "t") as client, asyncio.TaskGroup() as tasks:
         for request_id in ids(100):
             tasks.create_task(client.infer(request(request_id)))

@@ -62,7 +62,7 @@ async def disable(harness: StoreHarness, *, disabled: bool) -> None:
             await release_jobs(connection, USER)
 
 
-async def test_the_next_claim_knows_the_run_of_a_dead_worker(harness: StoreHarness) -> None:
+async def test_the_next_claim_returns_the_run_of_a_dead_worker(harness: StoreHarness) -> None:
     await harness.submit()
     claimed = await harness.claim()
     await harness.claims.record([updates(claimed, REMOTE, None)])

@@ -26,7 +26,7 @@ def test_all_waits_over_two_seconds_with_an_estimate_count() -> None:
     assert share_within([good, bad, short, unknown]) == 0.5
 
 
-def test_the_report_shows_what_could_not_be_known(tmp_path: Path) -> None:
+def test_the_report_shows_unknown_values(tmp_path: Path) -> None:
     jobs = [JOB, replace(JOB, actual_s=30.0, disturbed=True)]
     page = write_report(jobs, "2 jobs", {"cores": "2"}, tmp_path / "estimates.md").read_text("utf-8")
     rows = {line.split(" | ")[0]: line for line in page.splitlines() if line.startswith("| ")}

@@ -70,7 +70,7 @@ def test_goals_judge_the_median() -> None:
     assert at_most(1.9).verdict(measured) == "missed"
 
 
-def test_the_report_is_written_from_what_was_kept(tmp_path: Path) -> None:
+def test_the_report_is_written_from_stored_results(tmp_path: Path) -> None:
     findings = Findings(path=tmp_path / "kept.json")
     rounds = [{"Beacon": 30_000.0 * speed, "pgqueuer": 10_000.0 * speed} for speed in (1.0, 0.5, 0.8)]
     section = Section("drain", rounds, {"pgqueuer": "batch 500"}, {"RQ": "not within 60 s"})

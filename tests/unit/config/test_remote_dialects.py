@@ -162,7 +162,7 @@ def test_the_inputs_of_a_workflow_have_a_schema(tmp_path: Path) -> None:
     assert not valid({"seed": "seven"})
 
 
-def test_a_field_that_the_workflow_does_not_have_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+def test_an_unknown_field_is_refused_with_the_fields_of_the_workflow(tmp_path: Path) -> None:
     (tmp_path / "flow.json").write_text(json.dumps(GRAPH))
     more = '[models.m.workflow]\ngraph = "flow.json"\ninputs = { text = "6.text" }\n'
     schema = load(tmp_path, "comfyui", more=more).models["m"].schema_of_inputs

@@ -148,7 +148,7 @@ async def test_a_loop_survives_more_failures_than_a_float_can_double(clock: Manu
     await loop.stop()
 
 
-async def test_stop_lets_the_run_under_way_finish(clock: ManualClock) -> None:
+async def test_stop_waits_for_the_current_run(clock: ManualClock) -> None:
     gate, finished = asyncio.Event(), []
 
     async def run_once() -> RunResult:

@@ -33,7 +33,7 @@ def test_a_content_is_a_text_or_a_list_of_parts(content: Any, output: Any) -> No
     assert output_of(content) == output
 
 
-def test_images_beside_the_content_are_part_of_the_output() -> None:
+def test_images_next_to_the_content_are_part_of_the_output() -> None:
     parts = [{"type": "text", "text": "here"}]
     assert output_of(parts, images=[IMAGE]) == {"content": "here", "images": [IMAGE]}
 

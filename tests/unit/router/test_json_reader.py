@@ -111,7 +111,7 @@ async def test_spellings_of_base64(text: str, size: int) -> None:
     ],
     ids=["truncated", "other characters", "padding inside", "an escaped quote", "too long"],
 )
-async def test_what_cannot_be_read_is_an_error(text: bytes, words: str) -> None:
+async def test_an_answer_that_cannot_be_read_is_an_error(text: bytes, words: str) -> None:
     with pytest.raises(BackendError, match=words) as failed:
         await read(text)
     assert failed.value.code == "bad_payload"

@@ -56,7 +56,7 @@ async def test_a_named_run_is_in_the_inference_at_once() -> None:
         assert reported == [RUN]
 
 
-async def test_what_waits_at_its_provider_is_not_timed_out() -> None:
+async def test_a_run_that_waits_at_its_provider_is_not_timed_out() -> None:
     async with remote_harness() as (harness, backend):
         inference = harness.submit("a", timeout_s=RUN_S)
         await harness.settle()
@@ -256,7 +256,7 @@ async def test_a_router_that_stops_leaves_runs_at_their_provider() -> None:
         assert backend.cancelled == []
 
 
-async def test_a_router_that_stops_cancels_what_has_no_id_yet() -> None:
+async def test_a_stopping_router_cancels_submissions_without_an_id() -> None:
     async with remote_harness() as (harness, backend):
         harness.submit("a")
         await harness.settle()

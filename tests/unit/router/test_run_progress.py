@@ -29,7 +29,9 @@ IMAGE = "data:image/png;base64,iVBORw0KGgo="
         ({"message": "x" * 1_000}, None, "x" * 200),
     ],
 )
-def test_what_a_backend_reports(given: dict[str, object], percent: float | None, message: str | None) -> None:
+def test_progress_is_parsed_from_reports_of_backends(
+    given: dict[str, object], percent: float | None, message: str | None
+) -> None:
     assert progress_of(**given) == RunProgress(percent=percent, message=message, preview=None)
 
 
@@ -37,7 +39,7 @@ def test_what_a_backend_reports(given: dict[str, object], percent: float | None,
     "given",
     [{}, {"share": "half"}, {"message": " \n"}, {"message": 7}, {"preview": "https://x.example/p.png"}],
 )
-def test_what_is_not_usable_is_no_progress(given: dict[str, object]) -> None:
+def test_unusable_values_are_no_progress(given: dict[str, object]) -> None:
     assert progress_of(**given) is None
 
 

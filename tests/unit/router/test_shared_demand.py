@@ -41,7 +41,7 @@ def remove_its_model(scheduler: Scheduler, capacity: SharedCapacity) -> None:
 
 
 @pytest.mark.parametrize("end", [cancel, remove_its_model])
-async def test_a_slot_is_asked_for_only_while_work_waits(
+async def test_a_slot_is_requested_only_while_work_waits(
     end: Callable[[Scheduler, SharedCapacity], None],
 ) -> None:
     clock = ManualClock()

@@ -55,7 +55,7 @@ def test_the_token_of_a_model_is_requested_while_all_slots_are_busy() -> None:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_backend_that_is_down_needs_tokens_only_to_continue_runs_that_die_with_it(durable: bool) -> None:
+def test_a_backend_that_is_down_needs_tokens_only_to_continue_runs(durable: bool) -> None:
     (gpu,) = TOPOLOGY.backends
     scheduler = Scheduler(replace(TOPOLOGY, backends=(replace(gpu, durable_runs=durable),)))
     for limit in TOPOLOGY.limits:

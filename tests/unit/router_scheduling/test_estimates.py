@@ -286,7 +286,7 @@ def test_an_arrival_after_a_long_simulation_is_estimated_by_its_own_place() -> N
     assert eta.p50_s < last.p50_s / 50
 
 
-def test_a_new_request_for_an_exclusive_model_waits_for_the_load_and_the_run_of_the_first() -> None:
+def test_an_exclusive_model_waits_for_the_load_and_run_of_the_first() -> None:
     scheduler = _scheduler(gpus=4)
     _submit(scheduler, "r0", "alone", user="anna")
 
@@ -401,7 +401,7 @@ def test_the_wait_for_room_is_no_part_of_the_load_time() -> None:
     assert backend.loads_s.of("b") == pytest.approx((2.0 + 3.0) / 2)
 
 
-def test_no_run_time_is_learned_from_a_run_that_waited_for_a_load_of_unknown_length() -> None:
+def test_no_run_time_is_learned_after_a_load_of_unknown_length() -> None:
     """The second waits for the load of the first, whose end is known when the first has ended."""
     backend_spec = BackendSpec("two-slots", "US", frozenset({"a", "b"}), slots=2)
     scheduler = Scheduler(Topology((RegionSpec("US"),), (backend_spec,), MODELS))

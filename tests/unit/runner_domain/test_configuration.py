@@ -60,7 +60,9 @@ def unserved(after: BeaconConfig, spec: dict[str, Any], stage: int = 0, *ended: 
         ("a", "ASIA", Failover.ANY, False),
     ],
 )
-def test_what_a_configuration_serves(model: str, region: str, failover: Failover, expected: bool) -> None:
+def test_work_that_a_configuration_serves(
+    model: str, region: str, failover: Failover, expected: bool
+) -> None:
     assert is_served(BOTH, model, region, failover) is expected
 
 

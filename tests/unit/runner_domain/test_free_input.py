@@ -70,7 +70,7 @@ def test_a_question_may_be_a_plain_text() -> None:
 
 
 @pytest.mark.parametrize("place", ["duration", "input", "params"])
-def test_the_longest_duration_applies_wherever_it_is_given(place: str) -> None:
+def test_the_longest_duration_applies_in_every_field(place: str) -> None:
     body = {"kind": "generation", "model": "music", "input": {"prompt": "a song"}}
     long = body | ({"duration": 31} if place == "duration" else {place: {"prompt": "x", "duration": 31}})
     field = place if place == "duration" else f"{place}.duration"
@@ -80,7 +80,7 @@ def test_the_longest_duration_applies_wherever_it_is_given(place: str) -> None:
 @pytest.mark.parametrize(
     "template", [{}, {"duration": "{{ input.duration }}"}, {"duration": "{{ input.s }}"}]
 )
-def test_the_longest_duration_applies_to_what_a_step_gets(template: dict[str, Any]) -> None:
+def test_the_longest_duration_applies_to_the_input_of_a_step(template: dict[str, Any]) -> None:
     step = {"name": "sing", "model": "music", "input": template}
     features = {"song": FeatureConfig.model_validate({"steps": [step]})}
     music = CONFIG.models["music"].model_copy(update={"max_duration_s": 20.0})
@@ -135,7 +135,9 @@ def test_the_questions_of_a_matrix_must_satisfy_the_schema_too() -> None:
         ({"prompt": "{{ first.text }}"}, set()),  # known only when the first step has run
     ],
 )
-def test_what_is_known_of_a_step_must_satisfy_the_schema(template: dict[str, Any], codes: set[str]) -> None:
+def test_the_known_fields_of_a_step_must_satisfy_the_schema(
+    template: dict[str, Any], codes: set[str]
+) -> None:
     steps = [
         {"name": "first", "model": "sdxl", "input": {"prompt": "x"}},
         {"name": "second", "model": "flux", "input": template},

@@ -64,7 +64,7 @@ def test_a_matrix_above_the_executions_of_the_tier_is_refused_with_both_numbers(
         (PIPELINE | {"input": {"prompt": "a city", "duration": 31}}, "input.duration"),
     ],
 )
-def test_a_duration_above_the_tier_is_refused_wherever_it_is(body: dict[str, Any], field: str) -> None:
+def test_a_duration_above_the_tier_is_refused_in_every_field(body: dict[str, Any], field: str) -> None:
     assert problems(body) == [(field, "duration_too_long")]
     assert problems(body, "creator") == []
 

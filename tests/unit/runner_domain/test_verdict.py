@@ -224,7 +224,7 @@ def test_too_many_deliveries_without_progress_are_poison(deliveries: int, poison
         ((known(0, ExecutionState.COMPLETED),), JobState.PARTIAL),
     ],
 )
-def test_poison_ends_a_job_by_what_has_completed(recorded: Any, state: JobState) -> None:
+def test_poison_ends_a_job_as_failed_or_partial(recorded: Any, state: JobState) -> None:
     verdict = poison_verdict(claimed(matrix_spec(), deliveries=6, recorded_executions=recorded), 5)
     assert verdict is not None
     assert (verdict.state, verdict.reason, verdict.failure.retryable) == (state, POISON, False)

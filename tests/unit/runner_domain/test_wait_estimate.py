@@ -81,7 +81,7 @@ def test_own_requests_for_other_models_do_not_replace_the_forecast_of_this_one()
     assert estimate(status) == WaitEstimate(4, 20.0)
 
 
-def test_what_the_runner_holds_counts_like_what_waits_at_the_router() -> None:
+def test_work_in_the_runner_counts_like_work_at_the_router() -> None:
     assert estimate(queues({"bulk": 500}), QueueAhead(own=2)) == WaitEstimate(6, 18.0)
     assert estimate(queues(), QueueAhead(others=3)) == WaitEstimate(4, 16.0)
 

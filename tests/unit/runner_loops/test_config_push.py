@@ -70,7 +70,7 @@ def router(**state: Any) -> RouterRevision:
         "with a later one of a database that was restored",
     ],
 )
-async def test_a_router_is_sent_what_it_does_not_have(state: RouterRevision, sent: bool) -> None:
+async def test_a_router_gets_the_revision_that_it_does_not_have(state: RouterRevision, sent: bool) -> None:
     routers = Routers([state])
     await ConfigPush(cast("ConfigStore", Store()), routers).run_once()
     assert routers.sent == ([URL] if sent else [])

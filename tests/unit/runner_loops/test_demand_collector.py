@@ -49,7 +49,7 @@ class Demand:
         return [RouterStatus("http://router", 0, queues), RouterStatus("http://dead", 0, None, "refused")]
 
 
-async def test_metrics_have_what_the_route_answers() -> None:
+async def test_metrics_have_the_values_of_the_route() -> None:
     registry, demand = CollectorRegistry(), Demand()
     collector = DemandCollector(demand, demand, LiveConfig(CONFIG), LoopMetrics(registry))  # type: ignore[arg-type]
 

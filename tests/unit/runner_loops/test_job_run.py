@@ -112,7 +112,7 @@ def at_router(state: InferenceState) -> InferenceView:
 RUNNING, QUEUED = at_router(InferenceState.RUNNING), at_router(InferenceState.QUEUED)
 
 
-def test_what_waits_at_a_router_is_queued_and_has_not_started() -> None:
+def test_an_execution_that_waits_at_a_router_is_queued() -> None:
     run = opened()
     (due, *_) = start(run)
     run.observe(due, None, AT)
@@ -133,7 +133,7 @@ def test_a_start_has_the_time_at_which_the_gpu_was_assigned() -> None:
     assert [event.type for event in events_of(report)] == ["EXECUTION_START"]
 
 
-def test_what_is_recorded_already_is_not_recorded_again() -> None:
+def test_recorded_states_are_not_recorded_again() -> None:
     known = (RecordedExecution(0, ExecutionState.RUNNING, 1), RecordedExecution(1, ExecutionState.QUEUED, 1))
     run = opened(recorded_executions=known)
     running, queued, _ = start(run)
@@ -273,7 +273,7 @@ def test_an_end_after_a_recorded_start_is_marked() -> None:
     "outcome",
     [BROKEN, DONE.model_copy(update={"state": InferenceState.FAILED, "backend": None, "failure": BROKEN})],
 )
-def test_what_failed_before_any_run_never_started(outcome: Any) -> None:
+def test_a_job_that_failed_before_any_run_never_started(outcome: Any) -> None:
     run = opened()
     (due, *_) = start(run)
     run.finish(due, outcome, LATER)

@@ -34,7 +34,7 @@ class FakeRetentionStore:
         return len(jobs)
 
 
-async def test_only_what_has_expired_is_removed() -> None:
+async def test_only_expired_data_is_removed() -> None:
     store = FakeRetentionStore([OLD, LIVE])
     assert await Retention(store, RetentionConfig).run_once() == RunResult(4)
     live_job = [removal for removal, job in store.removed if job is LIVE]

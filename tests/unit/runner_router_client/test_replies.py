@@ -63,7 +63,7 @@ def test_not_accepted_is_busy_for_as_long_as_the_header_says(header: str, expect
     )
 
 
-def test_too_many_connections_say_nothing_about_the_request() -> None:
+def test_a_refused_connection_has_not_read_the_request() -> None:
     refused = answer(503, problem(503, "too_many_connections", retry_after_s=1))
     assert parse_reply(refused, REQUEST) == BusyReply(1.0, "the reason", was_read=False)
 

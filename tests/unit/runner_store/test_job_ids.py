@@ -18,7 +18,7 @@ def test_ids_made_one_by_one_go_in_between() -> None:
     assert made == sorted(made)
 
 
-def test_the_first_id_of_a_batch_tells_the_others() -> None:
+def test_the_ids_of_a_batch_follow_from_its_first_id() -> None:
     made = new_job_ids(10_000)
     assert ids_from(made[0], 10_000) == made
 

@@ -76,7 +76,7 @@ async def test_requests_are_counted_by_template_with_the_routers_prefix(registry
     }
 
 
-async def test_strangers_cannot_grow_the_number_of_series(registry: CollectorRegistry) -> None:
+async def test_unknown_paths_and_methods_add_no_time_series(registry: CollectorRegistry) -> None:
     app = watched(fastapi_app(), registry)
     await call(app, *(f"/wp-admin/{number}.php" for number in range(50)))
     await call(app, *(f"/x/{number}" for number in range(5)), method="BREW")

@@ -125,7 +125,7 @@ async def test_the_apps_own_id_header_is_replaced_not_doubled(json_lines: Lines)
     assert response.headers.get_list("x-request-id") == ["r-1"]
 
 
-async def test_the_access_line_says_what_was_asked_and_answered(json_lines: Lines) -> None:
+async def test_the_access_line_has_request_and_response(json_lines: Lines) -> None:
     await get("/show?secret=1")
     access = json_lines()[-1]
     assert (access["event"], access["method"], access["path"], access["status"]) == (

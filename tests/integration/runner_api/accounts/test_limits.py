@@ -319,7 +319,7 @@ async def test_a_tier_uses_only_its_models(database_url: str, redis_url: str) ->
         await anna.submit(GENERATION)
 
 
-async def test_requests_and_streams_are_shown_with_what_is_left(api: ApiHarness) -> None:
+async def test_requests_and_streams_are_shown_with_remaining_limits(api: ApiHarness) -> None:
     anna = await api.user(tier="free")
     limits = (await anna.get("/api/v1/me"))["limits"]
     shown = {name: (limits[name]["limit"], limits[name]["left"]) for name in REQUEST_LIMITS}

@@ -126,7 +126,7 @@ async def test_a_known_file_is_not_sent_again(anna: Caller) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-async def test_a_page_may_ask_for_the_bytes_instead_of_the_stores_address(
+async def test_a_page_can_request_the_bytes_instead_of_a_redirect(
     anna: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def store_url(*_: object) -> str:

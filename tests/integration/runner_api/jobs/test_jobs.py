@@ -343,7 +343,7 @@ async def test_why_reports_retries_and_final_states(api: ApiHarness, anna: Calle
     assert "cancelled" in (await anna.get(f"/api/v1/jobs/{job_id}/why"))["summary"]
 
 
-async def test_a_new_job_knows_that_its_backends_start(api: ApiHarness, anna: Caller) -> None:
+async def test_a_new_job_has_the_reason_that_its_backends_start(api: ApiHarness, anna: Caller) -> None:
     api.router.statuses = [router_with_a_refused_key("starting")]
     await api.clock.advance(1)
     accepted = await anna.post("/api/v1/jobs", GENERATION, 202)

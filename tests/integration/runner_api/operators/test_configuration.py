@@ -117,7 +117,7 @@ async def test_each_wrong_key_is_named(admin: Caller) -> None:
     ],
     ids=["surrogate", "large number", "deep value", "deep schema"],
 )
-async def test_what_cannot_be_stored_is_refused(admin: Caller, free: dict[str, Any]) -> None:
+async def test_a_document_that_cannot_be_stored_is_refused(admin: Caller, free: dict[str, Any]) -> None:
     document = read_document(CONFIG_FILE)
     document["models"]["flux"]["input_schema"] = free
     body, headers = json.dumps(document), {"if-match": '"1"', "content-type": "application/json"}

@@ -80,7 +80,7 @@ async def test_work_counts_once_while_it_moves_to_a_router(
     assert await waiting(api, scaler) == {}
 
 
-async def test_what_does_not_start_now_is_not_counted(
+async def test_work_that_does_not_start_now_is_not_counted(
     api: ApiHarness, anna: Caller, admin: Caller, scaler: Caller
 ) -> None:
     await anna.submit(GENERATION | {"not_before": "2100-01-01T00:00:00Z"})
@@ -133,7 +133,7 @@ async def test_a_backend_scaled_to_zero_has_demand_without_an_estimate(
     assert (found["wait_p50_s"], found["wait_p90_s"]) == (None, None)
 
 
-async def test_what_waits_for_a_paused_model_needs_no_slots(
+async def test_work_for_a_paused_model_needs_no_slots(
     api: ApiHarness, anna: Caller, admin: Caller, scaler: Caller
 ) -> None:
     await api.configure()

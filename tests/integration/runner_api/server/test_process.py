@@ -59,7 +59,7 @@ async def test_the_first_user_has_the_limits_of_a_tier(database_url: str) -> Non
     assert tiers == {"demo": "creator", "admin": "admin"}
 
 
-async def test_what_is_missing_in_the_environment_is_named() -> None:
+async def test_a_missing_environment_variable_is_named() -> None:
     code, output = await command("api", DATABASE_URL="", REDIS_URL="")
     assert code == 2
     assert "DATABASE_URL" in output

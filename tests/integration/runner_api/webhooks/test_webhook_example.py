@@ -39,7 +39,7 @@ def receiver(log_file: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("secret", "status"), [(SECRET, 204), (WRONG, 401)])
-async def test_the_example_accepts_only_what_is_signed(tmp_path: Path, secret: str, status: int) -> None:
+async def test_the_example_accepts_only_signed_requests(tmp_path: Path, secret: str, status: int) -> None:
     log = tmp_path / "receiver.log"
     client = WebhookClient(LOOPBACK, SystemClock())
     with receiver(log) as url:

@@ -477,7 +477,7 @@ async def test_an_administrator_sees_and_disables(
     assert found["disabled_reason"] == "disabled by an administrator"
 
 
-async def test_what_an_administrator_disabled_stays_disabled(
+async def test_a_webhook_disabled_by_an_administrator_stays_disabled(
     api: ApiHarness, anna: Caller, admin: Caller, relay: Relay, receiver: WebhookReceiver
 ) -> None:
     webhook = await create(anna, receiver)
