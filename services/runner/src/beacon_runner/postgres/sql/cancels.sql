@@ -1,7 +1,9 @@
 -- name: request_router_cancel
--- Request that the routers cancel the job; the process that wrote it tries first.
+-- Request that the routers cancel the job; the process that wrote it tries first. It replaces one that they have not
+-- confirmed.
 INSERT INTO router_cancels (job_id, next_try_at)
-VALUES ($1, now() + $2 * interval '1 second');
+VALUES ($1, now() + $2 * interval '1 second')
+ON CONFLICT (job_id) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at;
 
 -- name: take
 -- Cancels whose next try is due. The delay to the next try grows; a cancel stays here until it is settled.

@@ -37,7 +37,7 @@ WITH live AS (
 )
 INSERT INTO router_cancels (job_id, next_try_at)
 SELECT id, now() FROM held WHERE claimed
-ON CONFLICT DO NOTHING;
+ON CONFLICT (job_id) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at;
 
 -- name: release
 -- Queue the held jobs of a user who was enabled again, in the order in which they waited. With the new generation the
@@ -93,7 +93,7 @@ WITH live AS (
 ), at_routers AS (
     INSERT INTO router_cancels (job_id, next_try_at)
     SELECT id, now() FROM ended WHERE claimed
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (job_id) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at
 ), noted AS (
     INSERT INTO job_events (job_id, seq, events)
     SELECT id, event_seq, $3 FROM ended
