@@ -3,56 +3,22 @@
 `benchmarks/results/job_lists.md` has the time of each page in a database with a million jobs.
 """
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 import orjson
 import pytest
 
-from beacon_contracts.ids import JobId, UserId
-from beacon_contracts.jobs import JobState
+from beacon_contracts.ids import JobId
 from beacon_runner.domain.jobs.job_filter import JobFilter
-from beacon_runner.domain.jobs.states import LIVE, TERMINAL
 from beacon_runner.postgres.jobs import job_pages
 from tests.integration.runner_store.harness import StoreHarness
+from tests.integration.runner_store.searches import FILTERS, ONE
 from tests.integration.runner_store.statements import LABEL_JOBS, MANY_JOBS, ROWS_READ
 
 if TYPE_CHECKING:
     from beacon_runner.postgres.database import Connection
 
 JOBS, PAGE, EXAMINED, SORTED = 4_000, 20, 300, 100
-ONE = UserId(UUID("00000000-0000-7000-8000-000000000001"))
-HALF_AN_HOUR_AGO = datetime.now(UTC) - timedelta(minutes=30)
-UNSUCCESSFUL = tuple(TERMINAL - {JobState.COMPLETED})
-
-FILTERS: list[dict[str, Any]] = [
-    {},
-    *({"states": (state,)} for state in JobState),
-    {"states": tuple(LIVE)},
-    {"states": UNSUCCESSFUL},
-    {"states": (JobState.QUEUED, JobState.FAILED)},
-    *({"kind": kind} for kind in ("generation", "matrix", "pipeline")),
-    *({"model": model} for model in ("model-1", "rare", "unknown")),
-    *({"tags": (tag,)} for tag in ("common", "few", "unknown")),
-    {"tags": ("common", "few")},
-    {"metadata": {"team": "blue"}},
-    {"metadata": {"team": "red"}},
-    *({"name": name} for name in ("run", "RUN 19", "run 1501", "unknown")),
-    {"created_before": HALF_AN_HOUR_AGO},
-    {"created_after": HALF_AN_HOUR_AGO, "kind": "pipeline"},
-    {"states": (JobState.COMPLETED,), "name": "unknown"},
-    {"states": (JobState.COMPLETED,), "kind": "matrix", "model": "rare"},
-    {"states": (JobState.SCHEDULED,), "model": "model-2"},
-    {"states": (JobState.EXPIRED,), "model": "rare"},
-    {"tags": ("common",), "model": "unknown"},
-    {"tags": ("common",), "model": "rare"},
-    {"tags": ("common",), "metadata": {"team": "red"}},
-    {"tags": ("common",), "kind": "pipeline"},
-    {"states": UNSUCCESSFUL, "tags": ("few",)},
-    {"tags": ("common",), "states": (JobState.SCHEDULED,)},
-    {"kind": "generation", "name": "unknown"},
-]
 
 
 async def test_every_search_is_complete_and_reads_few_rows_per_page(

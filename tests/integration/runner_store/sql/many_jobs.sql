@@ -4,10 +4,7 @@ INSERT INTO jobs (
     model, labels, spec
 )
 SELECT
-    (
-        lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n::text), 1, 3)
-        || '8' || substr(md5(n::text), 4, 15)
-    )::uuid,
+    id_at(at),
     ('00000000-0000-7000-8000-00000000000' || hash % 10)::uuid,
     at,
     CASE WHEN state NOT IN ('queued', 'scheduled') THEN at END,
