@@ -79,6 +79,33 @@ async def test_a_newer_version_is_reported_and_unchanged(empty_database_url: str
     )
 
 
+@pytest.mark.parametrize("recorded", ["'another digest'", "NULL"])
+async def test_a_database_of_an_earlier_draft_is_reported_and_unchanged(
+    empty_database_url: str, recorded: str
+) -> None:
+    """Its version is the newest, so that Alembic has nothing to do, but the schema is an older one."""
+    await migrate.upgrade(empty_database_url)
+    await migrate.upgrade(empty_database_url)
+    connection = await asyncpg.connect(empty_database_url)
+    try:
+        await connection.execute(f"COMMENT ON TABLE alembic_version IS {recorded}")
+    finally:
+        await connection.close()
+    before = await catalogue(empty_database_url)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "beacon_runner", "migrate"),
+        env={**os.environ, "DATABASE_URL": empty_database_url},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 2
+    assert said.decode().startswith(
+        f"the runner cannot migrate: the database was made by an earlier draft of version {head()}"
+    )
+    assert "`make clean`" in said.decode()
+    assert await catalogue(empty_database_url) == before
+
+
 async def test_every_statement_of_the_store_fits_the_newest_version(database_url: str) -> None:
     """A column that a statement needs and no migration creates fails here."""
     database = Database(database_url, size=1)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from beacon_config import ConfigError, load_config
 from beacon_lifecycle import run_process, tune_gc
 from beacon_runner.domain.errors import StoreUnavailableError
-from beacon_runner.migrations import UnknownVersionError
+from beacon_runner.migrations import ChangedMigrationError, UnknownVersionError
 from beacon_runner.settings import BootstrapSettings, DatabaseSettings, RunnerSettings
 from beacon_runner.wiring.role import Role
 from beacon_telemetry import configure_logging
@@ -43,7 +43,13 @@ def main() -> int:
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             sys.stderr.write(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}\n")
-    except (ConfigError, StoreUnavailableError, UnknownVersionError, OSError) as error:
+    except (
+        ChangedMigrationError,
+        ConfigError,
+        StoreUnavailableError,
+        UnknownVersionError,
+        OSError,
+    ) as error:
         sys.stderr.write(f"the runner cannot {role}: {error}\n")
     return 2
 

@@ -99,6 +99,15 @@ async def test_no_route_breaks_on_an_earlier_version(empty_database_url: str, re
         assert {answer.status_code for answer in await ask()} <= {200, 201, 202, 400, 404, 409}
 
 
+async def test_a_missing_function_is_reported_too(empty_database_url: str, redis_url: str) -> None:
+    await migrate.upgrade(empty_database_url)
+    async with api_harness(empty_database_url, redis_url) as api:
+        anna = await api.user()
+        await api.store.database.execute("ALTER FUNCTION gpu_seconds_today RENAME TO gpu_seconds")
+        assert_outdated(await anna.http.get("/api/v1/me"))
+        assert_outdated(await anna.http.post("/api/v1/jobs", json=GENERATION))
+
+
 async def test_readiness_names_the_missing_migration(empty_database_url: str, redis_url: str) -> None:
     async with api_harness(empty_database_url, redis_url) as api:
         parts = (await api.caller(None).get("/readyz", 503))["parts"]
