@@ -191,6 +191,33 @@ def test_files_are_found_anywhere_in_an_input() -> None:
     assert set(files_in(value).values()) == {FILE_ID, second}
 
 
+@pytest.mark.parametrize("wrong", [12, 1.5, None, True])
+def test_an_object_whose_only_key_is_file_names_a_file(wrong: object) -> None:
+    images = [{"file": FILE_ID}, {"file": wrong}]
+    assert refused(FLUX | {"input": {"prompt": "x", "images": images}}) == [
+        ("input.images[1].file", "wrong_type")
+    ]
+    pipeline = {"kind": "pipeline", "feature": "text_only", "input": {"prompt": "cat", "image": images[1]}}
+    assert refused(pipeline) == [("input.image.file", "wrong_type")]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"file": 12, "line": 3},  # a field of that name among others
+        {"file": None, "prompt": "x"},
+        {"file": "notes.txt"},
+        {"file": ""},
+        {"file": {"file": FILE_ID}},  # a field of that name with a reference
+        {"file": [{"file": FILE_ID}]},
+        {"file": {"file_data": "eA==", "filename": "a.txt"}},
+    ],
+)
+def test_a_field_that_is_called_file_may_have_any_value(value: dict[str, Any]) -> None:
+    given = {"prompt": "x", "inner": value}
+    assert admit(FLUX | {"input": given}).spec["input"] == given
+
+
 def test_a_file_that_is_named_twice_is_checked_once() -> None:
     job = admit(FLUX | {"input": {"first": {"file": FILE_ID}, "second": {"file": FILE_ID}}})
     assert list(job.files.values()) == ["input.first.file"]

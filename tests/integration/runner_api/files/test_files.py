@@ -72,6 +72,60 @@ async def test_the_media_type_of_a_form_is_recognised_in_any_case(anna: Caller) 
 
 
 @pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ("filename*=UTF-8''gr%C3%BC%C3%9Fe.png", "grüße.png"),
+        ("filename*=iso-8859-1'de'gr%FC%DFe.png", "grüße.png"),
+        ("filename=\"cat.png\"; filename*=UTF-8''other.png", "cat.png"),
+        ("filename*=UTF-8''..%2F..%2Fetc%2Fpasswd", "passwd"),
+        ("filename*=UTF-8''%00%0A", "file"),
+        ("filename*=UTF-8''%FF%FE.png", "��.png"),
+        ("filename*=no-such-charset''%FF.png", "ÿ.png"),
+        ("filename*=%FF.png", "\ufffd.png"),
+    ],
+)
+async def test_a_name_in_a_form_may_be_in_the_extended_notation(anna: Caller, names: str, shown: str) -> None:
+    head = f'--b\r\ncontent-disposition: form-data; name="file"; {names}\r\n\r\n'.encode()
+    response = await anna.http.post(
+        "/api/v1/files",
+        content=head + PNG + b"\r\n--b--\r\n",
+        headers={"content-type": "multipart/form-data; boundary=b"},
+    )
+    assert response.status_code == 201, response.text
+    assert (response.json()["name"], response.json()["bytes"]) == (shown, len(PNG))
+
+
+@pytest.mark.parametrize("form", [False, True])
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity, GZIP", "Identity", ""])
+async def test_a_compressed_body_is_not_stored(
+    api: ApiHarness, anna: Caller, form: bool, encoding: str
+) -> None:
+    given = await anna.http.post(
+        "/api/v1/files",
+        **({"files": {"file": ("cat.png", PNG)}} if form else {"content": PNG}),
+        headers={"content-encoding": encoding},
+    )
+    if encoding in ("Identity", ""):
+        assert given.status_code == 201
+        return
+    assert (given.status_code, given.json()["code"]) == (415, "unsupported_encoding")
+    assert "Content-Encoding" in given.json()["detail"]
+    assert objects(api) == []
+
+
+@pytest.mark.parametrize("header", ["Content-Transfer-Encoding: base64", "content-encoding: gzip"])
+async def test_an_encoded_part_of_a_form_is_not_stored(api: ApiHarness, anna: Caller, header: str) -> None:
+    head = f'--b\r\n{header}\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\n'
+    response = await anna.http.post(
+        "/api/v1/files",
+        content=head.encode() + b"aGVsbG8=\r\n--b--\r\n",
+        headers={"content-type": "multipart/form-data; boundary=b"},
+    )
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_encoding")
+    assert objects(api) == []
+
+
+@pytest.mark.parametrize(
     ("given", "shown"),
     [("../../etc/passwd", "passwd"), ("C:\\a\\b.png", "b.png"), (" ", "file"), ("..", "..")],
 )
@@ -124,6 +178,17 @@ async def test_a_known_file_is_not_sent_again(anna: Caller) -> None:
     etag = (await anna.http.get(file["url"])).headers["etag"]
     again = await anna.http.get(file["url"], headers={"if-none-match": etag})
     assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [("*", 304), ('"other", W/{etag}', 304), ('"other"', 200), ('"{hash}-other"', 200), ("{hash}", 200)],
+)
+async def test_a_condition_names_what_is_known(anna: Caller, header: str, status: int) -> None:
+    file = await upload(anna)
+    condition = header.format(etag=f'"{file["sha256"]}"', hash=file["sha256"])
+    answer = await anna.http.get(file["url"], headers={"if-none-match": condition})
+    assert (answer.status_code, answer.headers["etag"]) == (status, f'"{file["sha256"]}"')
 
 
 async def test_a_page_can_request_the_bytes_instead_of_a_redirect(

@@ -106,6 +106,10 @@ _PROBLEM_EXAMPLES: dict[int, tuple[str, str]] = {
     409: ("wrong_state", "a job that is completed cannot be cancelled"),
     412: ("config_changed", "the newest revision is 8; read it and repeat the change"),
     413: ("body_too_large", "the body is larger than 1048576 bytes, the limit"),
+    415: (
+        "unsupported_encoding",
+        "the Content-Encoding gzip is not supported: send the bytes of the file themselves",
+    ),
     416: ("range_not_satisfiable", "the file has 1024 bytes"),
     422: ("invalid_field", "models[0]: there is no model 'gpt-9'; known are llama3.2-1b, flux"),
     428: ("if_match_required", "send If-Match with the ETag of GET /admin/config"),

@@ -19,7 +19,7 @@ from beacon_runner.domain.jobs.jobs import JobRecord
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.byte_ranges import read_range
 from beacon_runner.http.cursors import Cursor, JobPath, PageSize, read_file_cursor
-from beacon_runner.http.form_file import FormFile
+from beacon_runner.http.form_file import FormFile, require_plain
 from beacon_runner.http.openapi import NO_KEY, problems
 from beacon_runner.http.route import StrictRoute
 
@@ -71,12 +71,13 @@ def _owner_routes(files: FileService, keys: ApiKeyCache) -> APIRouter:
     @routes.post(
         "",
         status_code=201,
-        responses={201: {"model": FileView}, **problems(400, 401, 403, 408, 413, 422, 503)},
+        responses={201: {"model": FileView}, **problems(400, 401, 403, 408, 413, 415, 422, 503)},
         openapi_extra=_UPLOAD_BODY,
     )
     async def upload_file(request: Request) -> Response:
         """One file: the body itself, or the part `file` of a form. The type follows from the content."""
         principal = principal_of(request)
+        require_plain("Content-Encoding", request.headers.get("content-encoding", ""))
         content_type = request.headers.get("content-type", "")
         if content_type.lower().startswith("multipart/form-data"):
             form = FormFile(content_type, request.stream())
@@ -205,7 +206,8 @@ def file_view(record: FileRecord) -> FileView:
 
 async def _content(files: FileService, record: FileRecord, request: Request, *, redirect: bool) -> Response:
     etag = f'"{record.sha256}"'
-    if etag in request.headers.get("if-none-match", ""):
+    known = request.headers.get("if-none-match", "")
+    if etag in known or known.strip() == "*":
         return Response(status_code=304, headers={"etag": etag})
     url = await files.store_url(record) if redirect else None
     if url is not None:
