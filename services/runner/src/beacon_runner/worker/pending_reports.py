@@ -20,6 +20,7 @@ class PendingReports:
         self._waiting: dict[JobRun, None] = {}
         self._writing: set[JobRun] = set()
         self._delayed: dict[JobRun, float] = {}  # in the order of the times when they are due
+        self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -34,9 +35,9 @@ class PendingReports:
     def add_later(self, run: JobRun) -> None:
         """The run has no results to record, but executions that wait or run now."""
         loop = asyncio.get_running_loop()
-        if not self._delayed:
-            loop.call_later(DELAY_S, self._add_due)
         self._delayed.setdefault(run, loop.time() + DELAY_S)
+        if self._timer is None:
+            self._timer = loop.call_later(DELAY_S, self._add_due)
 
     def discard(self, run: JobRun) -> None:
         self._delayed.pop(run, None)
@@ -77,10 +78,11 @@ class PendingReports:
 
     def _add_due(self) -> None:
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        for run, due in list(self._delayed.items()):
+        now, self._timer = loop.time(), None
+        while self._delayed:
+            run, due = next(iter(self._delayed.items()))
             if due > now:
-                loop.call_at(due, self._add_due)
+                self._timer = loop.call_at(due, self._add_due)
                 return
             del self._delayed[run]
             if run.unrecorded:  # nothing is left if it was written with other results
