@@ -2,7 +2,6 @@
 
 import pytest
 
-from beacon_contracts.ids import JobId, new_uuid
 from beacon_runner.worker.in_flight import InFlight
 
 
@@ -20,7 +19,7 @@ def claim(in_flight: InFlight, demand: dict[str, int], limit: int, size: int = 1
         demand[lane] -= 1
         if not waiting[lane]:
             del waiting[lane]
-        in_flight.add(JobId(new_uuid()), lane, size)
+        in_flight.add(lane, size)
     return taken
 
 
@@ -74,8 +73,7 @@ def test_a_lane_has_its_own_limit() -> None:
 def test_a_job_that_leaves_makes_room() -> None:
     rooms: list[str] = []
     in_flight = InFlight(max_jobs=1, on_room=[lambda: rooms.append("room")])
-    job = JobId(new_uuid())
-    in_flight.add(job, "lane", 5)
+    in_flight.add("lane", 5)
     assert in_flight.claimable() == (0, ["lane"])
-    in_flight.remove(job)
+    in_flight.remove("lane", 5)
     assert (rooms, in_flight.claimable(), in_flight.bytes) == (["room"], (1, []), 0)

@@ -3,16 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import NamedTuple
-
-from beacon_contracts.ids import JobId
 
 LANE_SHARE = 16
-
-
-class _Job(NamedTuple):
-    lane: str
-    bytes: int
 
 
 @dataclass(slots=True)
@@ -36,35 +28,35 @@ class InFlight:
     lane_jobs: int = 1_000
     on_room: list[Callable[[], None]] = field(default_factory=list)
     """Called when a job has left."""
-    _jobs: dict[JobId, _Job] = field(default_factory=dict)
-    _lanes: dict[str, _Lane] = field(default_factory=dict)
-    _bytes: int = 0
+    jobs: int = field(default=0, init=False)
+    bytes: int = field(default=0, init=False)
+    _lanes: dict[str, _Lane] = field(default_factory=dict, init=False)
 
     def claimable(self) -> tuple[int, list[str]]:
         """How many jobs a claim may take now, and the lanes that may not occupy more.
 
         The jobs are a part of what is free, because all of them may be of one lane.
         """
-        free_jobs, free_bytes = self.max_jobs - len(self._jobs), self.max_bytes - self._bytes
+        free_jobs, free_bytes = self.max_jobs - self.jobs, self.max_bytes - self.bytes
         largest_jobs = int(min(free_bytes / self.max_job_bytes, self.max_jobs))
         jobs = max(0, min(ceil(free_jobs / (2 * LANE_SHARE)), ceil(largest_jobs / 2)))
         lane_jobs = max(1, min(self.lane_jobs, free_jobs // LANE_SHARE))
         lane_bytes = max(1, free_bytes / LANE_SHARE)
-        if len(self._jobs) < lane_jobs and self._bytes < lane_bytes:
+        if self.jobs < lane_jobs and self.bytes < lane_bytes:
             return jobs, []
         lanes = self._lanes.items()
         return jobs, [name for name, use in lanes if use.jobs >= lane_jobs or use.bytes >= lane_bytes]
 
-    def add(self, job: JobId, lane: str, size: int) -> None:
-        self._jobs[job] = _Job(lane, size)
-        self._bytes += size
+    def add(self, lane: str, size: int) -> None:
+        self.jobs += 1
+        self.bytes += size
         use = self._lanes.setdefault(lane, _Lane())
         use.jobs += 1
         use.bytes += size
 
-    def remove(self, job: JobId) -> None:
-        lane, size = self._jobs.pop(job)
-        self._bytes -= size
+    def remove(self, lane: str, size: int) -> None:
+        self.jobs -= 1
+        self.bytes -= size
         use = self._lanes[lane]
         use.jobs -= 1
         use.bytes -= size
@@ -72,11 +64,3 @@ class InFlight:
             del self._lanes[lane]
         for callback in self.on_room:
             callback()
-
-    @property
-    def jobs(self) -> int:
-        return len(self._jobs)
-
-    @property
-    def bytes(self) -> int:
-        return self._bytes

@@ -28,10 +28,11 @@ log = structlog.get_logger(__name__)
 class ActiveRun:
     """A run, the tasks of its executions, and the pool slot that it occupies until `free_slot` is called.
 
-    `unsent`: executions that no router has accepted yet.
+    `size`: the bytes of its input. `unsent`: executions that no router has accepted yet.
     """
 
     run: JobRun
+    size: int
     free_slot: Callable[[], None] | None
     keep_slot: bool
     tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
@@ -86,8 +87,9 @@ class JobRunner:
         recorded.
         """
         older = self.release(run.job.id) if run.job.id in self._active else None
-        self._active[run.job.id] = active = ActiveRun(run, free_slot, keep_slot)
-        self._in_flight.add(run.job.id, run.message.lane, len(str(run.job.spec)) + len(str(run.job.context)))
+        size = len(str(run.job.spec)) + len(str(run.job.context))
+        self._active[run.job.id] = active = ActiveRun(run, size, free_slot, keep_slot)
+        self._in_flight.add(run.message.lane, size)
         self._empty.clear()
         self._advance(active)
         return older
@@ -102,7 +104,7 @@ class JobRunner:
         active.run.released = True
         self._reports.discard(active.run)
         active.release_slot(ended=True)
-        self._in_flight.remove(job)
+        self._in_flight.remove(active.run.message.lane, active.size)
         if not self._active:
             self._empty.set()
         return active.run
