@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beacon_config.features import FeatureConfig, StepConfig
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.jobs import job_submission
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.execution.plan import execution_keys, stage_plan
@@ -199,9 +201,12 @@ def test_a_step_whose_input_no_backend_supports_is_refused() -> None:
     )
 )
 def test_parameters_of_any_type_have_needs(params: dict[str, Any]) -> None:
-    assert execution_needs(params, {}).keys() == execution_needs({}, params | {"messages": 0}).keys() | (
-        execution_needs({"messages": params.get("messages")}, {}).keys()
-    )
+    def needs(given: dict[str, Any], params: dict[str, Any]) -> AbstractSet[Capability]:
+        return execution_needs("chat", given, params, {"chat"}).keys()
+
+    of_messages = needs({"messages": params.get("messages")}, {})
+    assert needs(params, {}) == needs({}, params | {"messages": 0}) | of_messages
+    assert execution_needs("other", params, {}, {"chat"}) == {}
 
 
 regions = st.lists(st.sampled_from(["US", "us", "us-east", "EU", "europe", "ASIA", "apac"]), min_size=1)

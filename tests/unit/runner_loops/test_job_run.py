@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from beacon_contracts.capabilities import Capability
 from beacon_contracts.failures import Failure, FailureStage
 from beacon_contracts.ids import JobId, UserId, new_uuid
 from beacon_contracts.inference import InferenceState, InferenceView, RemoteRun, RunProgress, Timing
@@ -23,7 +22,7 @@ from beacon_runner.domain.execution.stage_result import (
 from beacon_runner.domain.inputs.json_limits import MAX_RESULT_BYTES, NOT_RECORDABLE, stored_form
 from beacon_runner.domain.jobs.events import events_of
 from beacon_runner.domain.queue.messages import Message
-from beacon_runner.worker.executor import needs_of, request_of
+from beacon_runner.worker.executor import request_of
 from beacon_runner.worker.run import JobRun, NotAccepted, build_run
 
 AT, LATER = 1_767_225_600.0, 1_767_312_000.0
@@ -389,15 +388,6 @@ def test_the_request_carries_name_fence_and_front() -> None:
     assert (request.fence, request.front, request.timeout_s) == (7, True, 60.0)
     assert request.meta is not None
     assert request.meta.attempt == 1
-
-
-def test_the_request_of_a_chat_model_has_the_needs_of_its_parameters() -> None:
-    job = claimed(spec=MATRIX | {"params": {"tools": [{}], "n": 2}})
-    run = build_run(Message(job.id, 1, 0, 1, JobClass.LOW, "anna"), job, AT, max_deliveries=3)
-    (pending,) = start(run, 1)
-    model = pending.execution.model
-    assert list(needs_of(pending.execution, {model})) == [Capability.TOOLS, Capability.N]
-    assert needs_of(pending.execution, ()) == frozenset()
 
 
 def test_the_longest_requested_delay_counts_within_the_bounds() -> None:

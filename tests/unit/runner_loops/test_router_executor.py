@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from beacon_config import LiveConfig
+from beacon_contracts.capabilities import Capability
 from beacon_contracts.failures import Failure
 from beacon_contracts.inference import InferenceRequest, InferenceView
 from beacon_contracts.problem import Problem
@@ -70,6 +71,21 @@ async def test_an_execution_that_may_run_is_searched_first() -> None:
     await outcome_of(router, fence=1)
     await outcome_of(router, fence=2)  # an earlier claim may have started it
     assert router.asked_again == [False, True]
+
+
+async def test_the_request_of_a_chat_model_has_the_needs_of_its_parameters() -> None:
+    sent: list[InferenceRequest] = []
+
+    async def infer(request: InferenceRequest) -> InferenceView:
+        sent.append(request)
+        return DONE
+
+    executor = RouterExecutor(ScriptedRouter(infer), LiveConfig(shipped_config()))
+    spec = MATRIX | {"targets": [["llama3.2-1b", ["ASIA"]]], "params": {"tools": [{}], "n": 2}}
+    job = claimed(spec=spec)
+    first = pending_executions(stage_plan(job.spec, 0, {}), ())[0]
+    await executor.run(job, first, lambda _: None)
+    assert [request.needs for request in sent] == [[Capability.TOOLS, Capability.N]]
 
 
 @pytest.mark.parametrize(

@@ -125,15 +125,13 @@ def model_removed(model: str, region: str, item: str) -> Failure:
 
 
 def _needs(config: BeaconConfig, spec: Mapping[str, Any], key: ExecutionKey) -> AbstractSet[Capability]:
-    """What the execution asks of a backend, by the names of its parameters."""
-    if key.model not in config.chat_models:
-        return frozenset()
+    """What the execution needs of a backend, by the names of its parameters."""
     given: Mapping[str, Any] = {}
     if "steps" in spec:
         given = spec["steps"][key.stage].get("input") or spec["input"]
     elif "model" in spec:
         given = spec["input"]
-    return execution_needs(given, spec.get("params", {})).keys()
+    return execution_needs(key.model, given, spec.get("params", {}), config.chat_models).keys()
 
 
 def _places(config: BeaconConfig) -> set[tuple[str, str, Capability | None]]:

@@ -11,7 +11,6 @@ from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeErro
 _CANCELLED_AT_BACKEND = 204
 _UNKNOWN_REQUEST = 404
 _LATER_FENCE = 409
-_CANCELLED_REMOTELY = 204
 
 
 def combine_cancel_replies(answers: Sequence[HttpAnswer | RouterExchangeError]) -> CancelResult:
@@ -25,6 +24,6 @@ def combine_cancel_replies(answers: Sequence[HttpAnswer | RouterExchangeError]) 
                 views.append(InferenceView.model_validate_json(answer.body))
             except ValidationError as error:
                 unanswered.append(f"the response is not an inference: {error}")
-        elif answer.status not in (_UNKNOWN_REQUEST, _LATER_FENCE, _CANCELLED_REMOTELY):
+        elif answer.status not in (_UNKNOWN_REQUEST, _LATER_FENCE, _CANCELLED_AT_BACKEND):
             unanswered.append(f"status {answer.status}")
     return CancelResult(tuple(views), tuple(unanswered))

@@ -1,7 +1,6 @@
 """Runs single executions through the router."""
 
-from collections.abc import Container, Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 from typing import Protocol
 
 import structlog
@@ -13,7 +12,7 @@ from beacon_contracts.ids import USER, encode_execution_id, encode_id, encode_jo
 from beacon_contracts.inference import InferenceRequest, StepMeta
 from beacon_runner.domain.configuration import is_served, model_removed
 from beacon_runner.domain.execution.plan import PendingExecution
-from beacon_runner.domain.execution.stage_result import ClaimedJob, PlannedExecution
+from beacon_runner.domain.execution.stage_result import ClaimedJob
 from beacon_runner.domain.files.file_references import files_in
 from beacon_runner.domain.inputs.chat import execution_needs
 from beacon_runner.ports.router import InferencePort, OnState, RouterBusy, RouterRefused, RouterUnreachable
@@ -44,7 +43,7 @@ class RouterExecutor:
 
     async def run(self, job: ClaimedJob, pending: PendingExecution, on_state: OnState) -> Outcome:
         config, execution = self._live.current, pending.execution
-        needs = needs_of(execution, config.chat_models)
+        needs = execution_needs(execution.model, execution.input, execution.params, config.chat_models).keys()
         if not is_served(config, execution.model, execution.region, execution.failover, needs):
             return model_removed(execution.model, execution.region, execution.item)
         request = request_of(job, pending, config.runner.execution_timeout_s, needs)
@@ -69,14 +68,6 @@ def _outcome_of(refused: RouterRefused) -> Failure | NotAccepted:
         # This worker has lost the job: its next record is refused, and nothing more should start.
         return NotAccepted(None, refused.failure.message)
     return refused.failure
-
-
-def needs_of(execution: PlannedExecution, chat_models: Container[str]) -> AbstractSet[Capability]:
-    """What it asks of a backend."""
-    prompt_only = not execution.params and execution.input.keys() == {"prompt"}
-    if prompt_only or execution.model not in chat_models:
-        return frozenset()
-    return execution_needs(execution.input, execution.params).keys()
 
 
 def request_of(

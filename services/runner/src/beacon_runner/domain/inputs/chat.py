@@ -1,6 +1,6 @@
 """Chat requests in OpenAI's format: what is valid, and what they need of a backend. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -97,11 +97,15 @@ def parse_chat(data: Mapping[str, Any]) -> ChatRequest:
     )
 
 
-def execution_needs(given: Mapping[str, Any], params: Mapping[str, Any]) -> dict[Capability, str]:
-    """What an execution of a chat model needs, with the field of the job that asks for it.
+def execution_needs(
+    model: str, given: Mapping[str, Any], params: Mapping[str, Any], chat_models: Container[str]
+) -> dict[Capability, str]:
+    """What an execution needs of a backend, with the field of the job that asks for it; only chat models do.
 
     Backends read the messages of the input; of a parameter in both, that of `params`.
     """
+    if model not in chat_models or (not params and given.keys() == {"prompt"}):
+        return {}
     own = {name: value for name, value in params.items() if name != _MESSAGES}
     return {
         capability: f"params.{name}" if name in own else f"input.{name}"

@@ -38,7 +38,6 @@ Submission = MatrixJob | PipelineJob | GenerationJob
 
 
 _NO_FILES: Mapping[FileId, str] = MappingProxyType({})
-_NO_NEEDS: Needs = MappingProxyType({})
 UNSUPPORTED_PARAMETER = "unsupported_parameter"
 
 
@@ -107,7 +106,7 @@ class Admission:
         model = job.model
         problems = list(json_problems(job.params, "params")) if job.params else []
         given, files = generation_input(job, problems), _NO_FILES
-        needs = self._needs(model, given, job.params) if job.input or job.params else _NO_NEEDS
+        needs = execution_needs(model, given, job.params, self._chat_models)
         region = self._region_of(model, "model", job.region, spread, problems, needs=needs)
         if tier is not None and self._config.tiers[tier].models:
             problems += model_problems(self._config, tier, model, "model")
@@ -164,7 +163,7 @@ class Admission:
             if not serving:
                 problems.append(self._unknown_model(model, field))
             problems += model_problems(self._config, tier, model, field)
-            needs = self._needs(model, {}, job.params)
+            needs = execution_needs(model, {}, job.params, self._chat_models)
             chosen = targets.setdefault(model, [])
             for region in wanted:
                 if serving and region not in serving:
@@ -190,7 +189,7 @@ class Admission:
         steps = []
         for step in feature.steps:
             given = known_input(step, job.input)
-            needs = self._needs(step.model, given, job.params)
+            needs = execution_needs(step.model, given, job.params, self._chat_models)
             region = self._region_of(step.model, "region", job.region, spread, problems, needs=needs)
             problems += self._step_duration_problems(step, given, tier)
             problems += model_problems(self._config, tier, step.model, "feature")
@@ -258,9 +257,6 @@ class Admission:
                 return None
             serving = able
         return serving[spread % len(serving)]
-
-    def _needs(self, model: str, given: Mapping[str, Any], params: Mapping[str, Any]) -> Needs:
-        return execution_needs(given, params) if model in self._chat_models else {}
 
     def _capability_problems(
         self, model: str, regions: Sequence[str], needs: Needs
