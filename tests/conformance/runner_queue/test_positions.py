@@ -69,6 +69,7 @@ async def test_stats_count_messages_by_place(harness: QueueHarness) -> None:
     assert stats.front == {JobClass.HIGH: 0, JobClass.MEDIUM: 0, JobClass.LOW: 0}
     assert list(stats.lanes) == [LaneLoad(JobClass.HIGH, "bea", 1, 0), LaneLoad(JobClass.LOW, "anna", 1, 1)]
     assert (stats.leased, stats.overdue, stats.retry, stats.dead) == (2, 0, 0, 0)
+    assert await harness.admin.leased(["anna", "bea", "cid"]) == {"anna": 1, "bea": 0, "cid": 1}
 
 
 async def test_a_discarded_message_leaves_its_lane(harness: QueueHarness) -> None:

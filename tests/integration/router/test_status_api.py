@@ -21,6 +21,7 @@ async def test_queues_show_running_and_waiting_requests(router: Router, gpu: Gpu
     assert (region.main, region.retry, status.global_retry) == (1, 0, 0)
     assert region.by_model["slow"] == 1
     assert region.by_tier == {"free": 1}
+    assert sum(region.requests_by_user.values()) == 5
     assert region.estimated_wait["slow"].p50_s > 0
     (backend,) = [backend for backend in region.backends if backend.name == "us-1"]
     assert (backend.slots, backend.busy, backend.breaker.state) == (4, 4, "closed")

@@ -1,5 +1,6 @@
 """The API on real servers, called without a network; worker and publisher are called by the test."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -80,6 +81,8 @@ class RouterStandIn:
     schedulers: list[SchedulerStatus] = field(default_factory=list)
     revisions: list[RouterRevision] = field(default_factory=list)
     interactive: list[InteractiveEvent] = field(default_factory=list)
+    answers: asyncio.Event | None = None
+    """When set: before it the routers do not report their status."""
 
     async def find(self, request_id: str, region: str | None = None) -> InferenceView | None:
         return self.known.get(request_id)
@@ -97,6 +100,8 @@ class RouterStandIn:
         return CancelResult((known,) if known else (), self.unanswered)
 
     async def status(self) -> list[RouterStatus]:
+        if self.answers is not None:
+            await self.answers.wait()
         return self.statuses
 
     async def scheduler(self) -> list[SchedulerStatus]:

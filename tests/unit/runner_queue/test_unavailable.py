@@ -40,6 +40,7 @@ QUEUE: dict[str, tuple[Any, ...]] = {
 }
 ADMIN: dict[str, tuple[Any, ...]] = {
     "stats": (),
+    "leased": (["a"],),
     "upcoming": (1,),
     "place": (MESSAGE,),
     "discard": ([MESSAGE],),

@@ -99,6 +99,8 @@ class RegionStatus(ResponseModel):
     cancelled: int
     by_model: dict[str, int] = Field(default_factory=dict)
     by_tier: dict[Tier, int] = Field(default_factory=dict)
+    requests_by_user: dict[str, int] = Field(default_factory=dict)
+    """Waiting in the main queue or running. With `fairness = "fifo"` all have an empty name."""
     estimated_wait: dict[str, EtaView] = Field(default_factory=dict)
     forecast: dict[str, ModelForecast] = Field(default_factory=dict)
     """By model; only models that a backend can run now."""

@@ -1,12 +1,13 @@
 """Position and wait of every live job in each queue, and the events of their changes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from beacon_config import LiveConfig
-from beacon_contracts.ids import decode_job_id, encode_execution_id
+from beacon_contracts.ids import USER, decode_job_id, encode_execution_id, encode_id
 from beacon_contracts.inference import EtaView, InferenceState, InferenceView
 from beacon_contracts.router_status import ModelForecast, QueueStatus, RegionStatus
 from beacon_redis import RedisAddress
@@ -21,7 +22,7 @@ from tests.integration.runner_api.harness import CONFIG, GENERATION, MATRIX, Api
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
 
-def forecast_of(model: str, wait_s: float) -> RouterStatus:
+def forecast_of(model: str, wait_s: float, requests_by_user: dict[str, int] | None = None) -> RouterStatus:
     region = RegionStatus(
         region="US",
         concurrency=4,
@@ -32,6 +33,7 @@ def forecast_of(model: str, wait_s: float) -> RouterStatus:
         failed=0,
         cancelled=0,
         forecast={model: ModelForecast(wait_s=dict.fromkeys(CONFIG.tiers, wait_s), pace_s=0.5)},
+        requests_by_user=requests_by_user or {},
         slots=4,
         busy=4,
         healthy=True,
@@ -98,6 +100,55 @@ async def test_quick_submissions_have_different_positions(api: ApiHarness) -> No
     answers = [await anna.post("/api/v1/jobs", SONG, 202) for _ in range(5)]
     assert [one["position"] for one in answers] == [1, 2, 3, 4, 5]
     assert [one["estimated_wait_s"] for one in answers] == [7.5, 8.0, 8.5, 9.0, 9.5]
+
+
+async def test_jobs_on_their_way_to_a_router_are_ahead(api: ApiHarness) -> None:
+    """A worker has claimed them, and no router has them yet."""
+    anna = await api.user(tier="creator")
+    for _ in range(3):
+        await anna.submit(SONG)
+    await api.claim(3)
+    api.router.statuses = [forecast_of("music", 7.5)]
+    await api.clock.advance(1.5)
+    assert await _next_position(anna) == 4
+
+
+async def test_jobs_that_a_router_has_are_not_on_their_way(api: ApiHarness) -> None:
+    anna = await api.user(tier="creator")
+    for _ in range(3):
+        await anna.submit(SONG)
+    claimed = await api.claim(3)
+    user = encode_id(USER, claimed[0].user)
+    api.router.statuses = [forecast_of("music", 7.5, requests_by_user={user: 2})]
+    await api.clock.advance(1.5)
+    assert await _next_position(anna) == 2
+
+
+async def test_jobs_claimed_long_ago_are_not_on_their_way(api: ApiHarness) -> None:
+    """They may have ended at their router."""
+    anna = await api.user(tier="creator")
+    for _ in range(3):
+        await anna.submit(SONG)
+    await api.claim(3)
+    api.router.statuses = [forecast_of("music", 7.5)]
+    await api.clock.advance(3)
+    assert await _next_position(anna) == 1
+
+
+async def test_jobs_accepted_while_routers_are_read_are_ahead_afterwards(api: ApiHarness) -> None:
+    anna = await api.user(tier="creator")
+    api.router.statuses = [forecast_of("music", 7.5)]
+    assert await _next_position(anna) == 1
+    await api.publish()
+    answers = api.router.answers = asyncio.Event()
+    await api.clock.advance(0.3)
+    assert [await _next_position(anna) for _ in range(3)] == [2, 3, 4]
+    answers.set()
+    assert await _next_position(anna) == 5
+
+
+async def _next_position(caller: Caller) -> Any:
+    return (await caller.post("/api/v1/jobs", SONG, 202))["position"]
 
 
 async def test_without_redis_there_is_no_estimate(api: ApiHarness) -> None:

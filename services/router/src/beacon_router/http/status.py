@@ -100,6 +100,7 @@ class StatusReader:
             cancelled=region.cancelled,
             by_model=region.by_model,
             by_tier={self._tiers[rank]: count for rank, count in enumerate(region.by_rank) if count},
+            requests_by_user=region.requests_by_user,
             estimated_wait={
                 model: EtaView(p50_s=eta.p50_s, p90_s=eta.p90_s)
                 for model, eta in region.estimated_wait.items()

@@ -50,6 +50,10 @@ class FairShares:
     def user_of(self, request: Request) -> str:
         return request.user if self.by_user else EVERYBODY
 
+    def requests(self) -> Counter[str]:
+        """Waiting and running ones, by user."""
+        return self.waiting + self._running
+
     def first(self) -> "tuple[RequestQueue, QueuedRequest]":
         """The oldest request of the first user, and its queue."""
         queued = self.order[0][3]

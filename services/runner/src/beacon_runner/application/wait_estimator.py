@@ -1,13 +1,15 @@
 """Positions and waits of jobs, from snapshots of the queue and of the routers' forecasts."""
 
 import asyncio
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
 from beacon_config import LiveConfig
+from beacon_config.queues import LaneStrategy
 from beacon_contracts.ids import USER, UserId, encode_id
 from beacon_contracts.inference import Failover
 from beacon_contracts.tiers import JobClass, Tier
@@ -34,17 +36,30 @@ FRESH_S, MAX_FRESH_S = 0.2, 0.5
 MAX_AGE_S = 10.0
 TIMEOUT_S = 0.05
 ROUTER_TIMEOUT_S = 1.0
+RECENT_S, MAX_RECENT = 2.0, 10_000
+"""Jobs accepted within so many seconds may be on their way from the queue to a router."""
 
 NO_QUEUE = "the queue is unavailable: Redis does not answer"
 NO_ROUTER = "no router answers"
 
 
+class _Accepted(NamedTuple):
+    """A job that this process has accepted."""
+
+    at: float
+    job_class: JobClass
+    lane: str
+    user: UserId
+
+
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The queue and the routers at one moment; `ahead` has the jobs accepted since by this process."""
+    """The queue and the routers at one moment; `unsent` has, by lane, the leased jobs that have not reached a
+    router, and `ahead` the jobs accepted since by this process."""
 
     stats: QueueStats
     routers: Sequence[RouterForecast]
+    unsent: Mapping[str, int]
     ahead: dict[tuple[JobClass, str], QueueAhead] = field(default_factory=dict)
 
     def ahead_of_new(self, job_class: JobClass, lane: str) -> QueueAhead:
@@ -52,7 +67,13 @@ class _Snapshot:
         if found is None:
             pending = {load.lane: load.pending for load in self.stats.lanes if load.job_class is job_class}
             found = jobs_ahead(self.stats.front.get(job_class, 0), pending, lane)
+            found = found._replace(own=found.own + self.unsent.get(lane, 0))
         return found
+
+    def accepted(self, job_class: JobClass, lane: str) -> None:
+        """A job that is not in the queue yet counts for later ones."""
+        here = self.ahead_of_new(job_class, lane)
+        self.ahead[job_class, lane] = QueueAhead(here.own + 1, here.others)
 
     def estimate(self, target: EstimateTarget, job_class: JobClass, here: QueueAhead) -> WaitEstimate:
         """By the router where it would wait the shortest time."""
@@ -78,6 +99,8 @@ class WaitEstimator:
         self._queue = queue
         self._router = router
         self._live = live
+        self._clock = clock
+        self._accepted: deque[_Accepted] = deque(maxlen=MAX_RECENT)
         self._snapshots = CachedSnapshot("waits", self._load, clock, fresh_s=FRESH_S, max_fresh_s=MAX_FRESH_S)
 
     def start_refresh(self) -> None:
@@ -100,7 +123,8 @@ class WaitEstimator:
             here = snapshot.ahead_of_new(job.job_class, job.lane)
             found.append(snapshot.estimate(target, job.job_class, here))
             if accepted:
-                snapshot.ahead[job.job_class, job.lane] = QueueAhead(here.own + 1, here.others)
+                snapshot.accepted(job.job_class, job.lane)
+                self._accepted.append(_Accepted(self._clock.now(), job.job_class, job.lane, job.user))
         return found
 
     async def of_queued(self, job: JobRecord) -> WaitEstimate:
@@ -118,7 +142,8 @@ class WaitEstimator:
         snapshot = await self._snapshot()
         if snapshot is None:
             return WaitEstimate(place.ahead + 1, reason=NO_QUEUE)
-        head, here = job.head, QueueAhead(place.ahead_in_lane, place.ahead - place.ahead_in_lane)
+        head, unsent = job.head, snapshot.unsent.get(place.lane, 0)
+        here = QueueAhead(place.ahead_in_lane + unsent, place.ahead - place.ahead_in_lane)
         target = self._target(job.spec, head.stage, head.tier, head.user)
         return snapshot.estimate(target, place.job_class, here)
 
@@ -143,9 +168,35 @@ class WaitEstimator:
         return latest
 
     async def _load(self) -> _Snapshot:
-        """Both at the same moment: a job that moves from the queue to a router is counted once."""
-        stats, routers = await asyncio.gather(self._queue.stats(), self._forecasts())
-        return _Snapshot(stats, routers)
+        """All at the same moment: a job that moves from the queue to a router is counted once."""
+        began = self._clock.now()
+        while self._accepted and self._accepted[0].at < began - RECENT_S:
+            self._accepted.popleft()
+        recent = Counter((one.lane, one.user) for one in self._accepted)
+        stats, leased, routers = await asyncio.gather(
+            self._queue.stats(), self._queue.leased([lane for lane, _ in recent]), self._forecasts()
+        )
+        snapshot = _Snapshot(stats, routers, self._unsent(recent, leased, routers))
+        for one in self._accepted:
+            if one.at >= began:
+                snapshot.accepted(one.job_class, one.lane)
+        return snapshot
+
+    def _unsent(
+        self,
+        recent: Mapping[tuple[str, UserId], int],
+        leased: Mapping[str, int],
+        routers: Sequence[RouterForecast],
+    ) -> dict[str, int]:
+        """Leased jobs of a user that no router has: at most those accepted recently, because a job may have
+        ended at its router, or wait there for a retry. Only of lanes that belong to one user."""
+        if self._live.current.lanes.strategy is not LaneStrategy.PER_USER:
+            return {}
+        found = {}
+        for (lane, user), count in recent.items():
+            sent = sum(router.requests_of(encode_id(USER, user)) for router in routers)
+            found[lane] = max(0, min(count, leased[lane] - sent))
+        return found
 
     async def _forecasts(self) -> list[RouterForecast]:
         try:

@@ -69,6 +69,10 @@ class Upcoming:
 class QueueAdmin(Protocol):
     async def stats(self) -> QueueStats: ...
 
+    async def leased(self, lanes: Sequence[str]) -> Mapping[str, int]:
+        """How many messages of each lane are leased."""
+        ...
+
     async def upcoming(self, limit: int) -> Upcoming:
         """What runs, and what is served next: class by class, front first, lanes round-robin."""
         ...

@@ -40,6 +40,13 @@ class RedisQueueAdmin:
             lanes=[load for job_class, row in by_class.items() for load in _loads(job_class, row[4])],
         )
 
+    async def leased(self, lanes: Sequence[str]) -> Mapping[str, int]:
+        if not lanes:
+            return {}
+        with redis_errors():
+            counts = await self._redis.mget([self._layout.name(f"queue:{lane}:running") for lane in lanes])
+        return {lane: int(count or 0) for lane, count in zip(lanes, counts, strict=True)}
+
     async def upcoming(self, limit: int) -> Upcoming:
         running, waiting, retrying, *counts = await self._scripts.run(
             Operation.UPCOMING, limit, *self._layout.classes

@@ -29,7 +29,7 @@ def collect_snapshot(
     return Snapshot(
         global_retry=sum(queue.size for queue in waiting if queue.kind is QueueKind.GLOBAL_RETRY),
         regions=tuple(
-            _region(now, region, waiting, estimator, state.durations)
+            _region(now, region, waiting, estimator, state)
             for region in state.regions.values()
             if region.configured or any(backend.runs for each in region.sets for backend in each.backends)
         ),
@@ -44,7 +44,7 @@ def _region(
     region: RegionState,
     waiting: list[RequestQueue],
     estimator: Estimator,
-    durations: Durations,
+    state: ClusterState,
 ) -> RegionSnapshot:
     here = [queue for queue in waiting if queue.region == region.name]
     queues = [queue for queue in here if queue.kind is not QueueKind.GLOBAL_RETRY]
@@ -69,8 +69,9 @@ def _region(
         failed=region.outcomes[Outcome.FAILED],
         cancelled=region.outcomes[Outcome.CANCELLED],
         by_model=dict(by_model),
-        work=_work(now, backends, here, durations),
+        work=_work(now, backends, here, state.durations),
         by_rank=_by_rank(queues, estimator.tiers),
+        requests_by_user=dict(sum((each.requests() for each in state.shares[region.name]), Counter[str]())),
         estimated_wait={
             model: eta for model in models if (eta := estimator.of_new(now, model, region.name, lowest))
         },

@@ -85,6 +85,8 @@ class RegionSnapshot:
     by_model: dict[str, int]
     """Waiting in the region's own queues."""
     by_rank: tuple[int, ...]
+    requests_by_user: dict[str, int]
+    """Waiting in the main queue or running."""
     estimated_wait: dict[str, Eta]
     """Of a new request of the lowest tier, per model that a backend of the region can run now."""
     work: dict[str, WorkSnapshot]

@@ -71,6 +71,10 @@ class RouterForecast:
                 best = sooner(best, self._in_region(name, target, here))
         return best
 
+    def requests_of(self, user: str) -> int:
+        """That wait or run there."""
+        return sum(region.requests_by_user.get(user, 0) for region in self._queues.regions.values())
+
     def starts(self, target: EstimateTarget) -> bool:
         """Whether a backend that could run it is starting."""
         return any(
