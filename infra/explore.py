@@ -1,6 +1,6 @@
 """`make explore`: property tests and chaos runs with new seeds until the time is up.
 
-The usual test run tries the same examples each time. This one looks for others and prints the command that
+`make test` uses the same examples each time. This command generates others and prints the command that
 repeats a failure.
 """
 

@@ -95,7 +95,7 @@ class HttpServer:
     def _config(self, app: ASGIApp, *, websockets: bool) -> uvicorn.Config:
         config = uvicorn.Config(
             ConnectionLimitMiddleware(app, self._limit),
-            http="h11",  # limits the size of heads and reads no pipelined requests ahead (decision 9)
+            http="h11",  # limits the size of heads and reads no pipelined requests ahead (ADR 9)
             ws="websockets-sansio" if websockets else "none",
             h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
             ws_max_size=_MAX_WEBSOCKET_MESSAGE_BYTES,
