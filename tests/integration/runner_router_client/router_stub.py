@@ -72,7 +72,7 @@ class RouterStub:
             await self.changed.wait_for(condition)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        batch = orjson.loads(await request.read()) if request.method == "POST" else None
+        batch = orjson.loads(await request.read()) if request.path == "/inference/batch" else None
         async with self.changed:
             self.calls += [f"{request.method} {request.path}"] if batch is None else _entries(batch)
             self.headers.append({name.lower(): value for name, value in request.headers.items()})
@@ -207,6 +207,13 @@ def refuse(status: int, code: str, detail: str, **headers: str) -> Handler:
         return problem_answer(status, code, detail, **headers)
 
     return answer
+
+
+async def no_answer(request: web.Request) -> web.StreamResponse:
+    """Read the request and answer nothing until the connection ends, as a router that is frozen."""
+    await request.read()
+    await asyncio.Event().wait()
+    return web.Response()
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from tests.integration.runner_router_client.router_stub import (
     Handler,
     RouterStub,
     line_of,
+    no_answer,
     refuse,
     router_stub,
     view_of,
@@ -175,3 +176,31 @@ async def refused_code(client: RouterClient, request_id: str) -> str:
     with pytest.raises(RouterRefused) as refused:
         await client.infer(request(request_id))
     return refused.value.problem.code
+
+
+async def test_a_frozen_router_does_not_hold_up_requests_to_another(router: RouterStub) -> None:
+    async with router_stub() as other:
+        router.next_answers.append(no_answer)
+        addresses = [f"US={router.url}", f"EU={other.url}"]
+        async with RouterClient(addresses, "t", timeouts=SHORT_POLLS) as client, asyncio.TaskGroup() as tasks:
+            frozen = tasks.create_task(client.infer(request("exe_0.0.0", "US")))
+            await router.until(lambda: len(router.calls) == 1)
+            served = tasks.create_task(client.infer(request("exe_1.0.0", "EU")))
+            await finish_all(other, ["exe_1.0.0"])
+            async with within_timeout("the other router answers"):
+                assert (await served).state is InferenceState.COMPLETED
+            assert not frozen.done()
+            frozen.cancel()
+
+
+async def test_what_waits_behind_a_frozen_exchange_is_sent_when_it_has_failed(router: RouterStub) -> None:
+    router.next_answers.append(no_answer)
+    times = RouterTimeouts(wait_s=1, exchange_s=1.5)
+    async with RouterClient([router.url], "t", timeouts=times) as client, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(client.infer(request("exe_0.0.0")))
+        await router.until(lambda: len(router.calls) == 1)
+        second = tasks.create_task(client.infer(request("exe_1.0.0")))
+        await finish_all(router, ids(2))
+        async with within_timeout("both are sent again"):
+            ended = [await first, await second]
+    assert {view.state for view in ended} == {InferenceState.COMPLETED}
