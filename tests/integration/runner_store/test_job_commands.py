@@ -348,6 +348,46 @@ async def test_a_command_on_a_user_is_repeated_after_a_deadlock(
     assert {(await harness.job(job)).head.state for job in jobs} == {JobState.CANCELLED}
 
 
+async def cancel(harness: StoreHarness, job: JobId) -> None:
+    await harness.jobs.cancel(job, USER)
+
+
+async def resume(harness: StoreHarness, job: JobId) -> None:
+    await harness.jobs.resume(job, USER)
+
+
+async def retry(harness: StoreHarness, job: JobId) -> None:
+    await harness.jobs.retry(job, 0, 3, USER)
+
+
+async def skip(harness: StoreHarness, job: JobId) -> None:
+    payer = (await PostgresUsers(harness.database).add("payer", "free", "bk_payer")).id
+    await harness.database.execute("UPDATE users SET credit = 9 WHERE id = $1", payer)
+    await harness.jobs.skip(job, USER, payer)
+
+
+@pytest.mark.parametrize(
+    ("command", "dead", "event"),
+    [
+        (cancel, False, "JOB_CANCELLED"),
+        (skip, False, "JOB_SKIPPED"),
+        (resume, True, "JOB_QUEUED"),
+        (retry, True, "JOB_QUEUED"),
+    ],
+)
+async def test_a_command_on_a_job_is_repeated_after_a_deadlock(
+    harness: StoreHarness,
+    command: Callable[[StoreHarness, JobId], Coroutine[Any, Any, None]],
+    dead: bool,
+    event: str,
+) -> None:
+    """Disabling a user locks the user and then its jobs; a command locks the job and then its payer."""
+    job = await (harness.dead(MATRIX, "a", "b", "never", "later") if dead else harness.submit())
+    await harness.database.execute(DEADLOCK_ONCE)
+    await command(harness, job)
+    assert (await harness.events(job))[-1] == event
+
+
 async def cancel_in_bulk(harness: StoreHarness, user: UserId) -> None:
     operations = PostgresOperations(harness.database)
     await operations.add(user, OperationAction.CANCEL, Selection(user, JobSelector(kind="matrix")))

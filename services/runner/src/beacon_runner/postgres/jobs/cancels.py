@@ -9,7 +9,7 @@ from beacon_contracts.inference import RemoteRun
 from beacon_runner.domain.execution.plan import unfinished
 from beacon_runner.ports.cancels import CancelledRun, RouterCancel
 from beacon_runner.postgres.accounts.credit import refund
-from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.database import Database, retry_on_conflict
 from beacon_runner.postgres.statements import statements
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class PostgresCancels:
             rows = await connection.fetch(_SQL["take"], limit)
             return [await cancel_of(connection, row, row["age_s"], self._max_executions) for row in rows]
 
+    @retry_on_conflict
     async def settle(self, job: JobId, runs: Sequence[CancelledRun]) -> None:
         """Remove the request; in the same transaction record the runs, or refund the price."""
         async with self._database.transaction() as connection:

@@ -14,7 +14,7 @@ from beacon_runner.domain.jobs.commands import CancelDecision, JobVersion, Retry
 from beacon_runner.ports.cancels import RouterCancel
 from beacon_runner.postgres.accounts.audit import add_entry
 from beacon_runner.postgres.accounts.credit import refund
-from beacon_runner.postgres.database import Database
+from beacon_runner.postgres.database import Database, retry_on_conflict
 from beacon_runner.postgres.jobs.cancels import cancel_of, request_router_cancel
 from beacon_runner.postgres.jobs.report_params import encode_events
 from beacon_runner.postgres.statements import statements
@@ -34,6 +34,7 @@ class PostgresJobCommands:
         self._database = database
         self._max_router_cancels = max_router_cancels
 
+    @retry_on_conflict
     async def cancel(self, version: JobVersion, decision: CancelDecision) -> RouterCancel | None:
         """The executions that may be at a router; the request to cancel them is stored too."""
         async with self._unchanged(version, AuditAction.JOB_CANCELLED) as connection:
@@ -51,12 +52,14 @@ class PostgresJobCommands:
             await connection.execute(_SQL["add_event"], version.id, row["event_seq"], events)
             return at_router
 
+    @retry_on_conflict
     async def resume(self, version: JobVersion) -> None:
         async with self._unchanged(version, AuditAction.JOB_RESUMED) as connection:
             await connection.execute(_SQL["lock_users_of_waits"], [version.id])
             await connection.execute(_RESULTS["try_again"], [version.id], False, None)
             await _requeue(connection, version.id, 1, "resumed")
 
+    @retry_on_conflict
     async def retry_execution(self, version: JobVersion, ordinal: int, decision: RetryDecision) -> None:
         async with self._unchanged(version, AuditAction.EXECUTION_RETRIED) as connection:
             await connection.execute(_RESULTS["try_again"], [version.id], False, ordinal)
@@ -65,6 +68,7 @@ class PostgresJobCommands:
             else:
                 await connection.execute(_RESULTS["recount"], [version.id])
 
+    @retry_on_conflict
     async def skip(self, version: JobVersion, decision: SkipDecision, payer: UserId) -> Payment:
         async with self._unchanged(version, AuditAction.JOB_SKIPPED) as connection:
             credit = await _charge(connection, payer, decision.price, version.id)

@@ -27,7 +27,7 @@ from beacon_runner.domain.jobs.states import TERMINAL
 from beacon_runner.domain.queue.messages import Message
 from beacon_runner.postgres.accounts.audit import add_entry
 from beacon_runner.postgres.accounts.user_jobs import end_jobs, stop_jobs
-from beacon_runner.postgres.database import Database, retried
+from beacon_runner.postgres.database import Database, retried, retry_on_conflict
 from beacon_runner.postgres.jobs.job_pages import fetch_page
 from beacon_runner.postgres.jobs.report_params import encode_events
 from beacon_runner.postgres.statements import statements
@@ -68,6 +68,7 @@ class PostgresOperations:
         row = await self._database.fetchrow(_SQL["operation"], operation, owner)
         return None if row is None else _operation(row)
 
+    @retry_on_conflict
     async def delete_job(self, job: JobId, *, by: Actor = SYSTEM) -> bool:
         """Delete a job that has ended; false while something of it may run."""
         state = await self._database.fetchval(_SQL["job_state"], job)
