@@ -29,7 +29,7 @@ async def flood(users: UserFactory, body: dict[str, Any], *, count: int, jobs: i
     leased = await leases(users) + count * jobs
     for number in range(count):
         user = await users.new(TIERS[number % len(TIERS)])
-        answer = await user.ask("POST", "/api/v1/jobs/batch", {"jobs": [body] * jobs})
+        answer = await user.request("POST", "/api/v1/jobs/batch", {"jobs": [body] * jobs})
         answer.raise_for_status()
     await users.workers_have(leased)
     return leased

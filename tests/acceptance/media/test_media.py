@@ -33,7 +33,7 @@ def generation(model: str, prompt: str, **more: Any) -> dict[str, Any]:
 
 
 async def content(user: UserSession, reference: dict[str, Any]) -> bytes:
-    answer = await user.ask("GET", reference["url"])
+    answer = await user.request("GET", reference["url"])
     assert answer.headers["content-type"] == reference["content_type"]
     assert len(answer.content) == reference["bytes"]
     return answer.raise_for_status().content
@@ -66,9 +66,9 @@ async def test_an_image_bot_has_a_queue_per_model_and_returns_the_images(
     calls = await users.calls(model="flux")
     assert all(before["ended"] <= after["started"] for before, after in pairwise(calls))
 
-    foreign = await bob.ask("GET", outputs[0]["url"])
+    foreign = await bob.request("GET", outputs[0]["url"])
     assert foreign.status_code == 404
-    archive = await ada.ask("GET", f"/api/v1/jobs/{jobs[0]}/files.zip")
+    archive = await ada.request("GET", f"/api/v1/jobs/{jobs[0]}/files.zip")
     with zipfile.ZipFile(io.BytesIO(archive.content)) as files:
         assert [files.read(name) for name in files.namelist()] == [images[0]]
     async with RunnerClient(
@@ -86,10 +86,10 @@ async def test_sounds_have_their_duration_and_paid_ones_are_next(users: UserFact
     waiting = [await free.submit(generation("music", f"rain {number}", duration=20.0)) for number in range(6)]
     paid = await payer.submit(generation("music", "a song", duration=25.5, loop=True))
     await until(lambda: payer.waits_at_router(paid), "the paid job waits at the router")
-    skipped = await payer.ask("POST", f"/api/v1/jobs/{paid}/skip")
+    skipped = await payer.request("POST", f"/api/v1/jobs/{paid}/skip")
     assert skipped.status_code == 200, skipped.text
     assert (skipped.json()["cost"], skipped.json()["credit"]) == (3, 7)  # 11 to 30 s cost 3
-    too_long = await free.ask("POST", "/api/v1/jobs", generation("music", "an opera", duration=500.0))
+    too_long = await free.request("POST", "/api/v1/jobs", generation("music", "an opera", duration=500.0))
     assert too_long.status_code == 422
     await users.release()
     song = await payer.done(paid)

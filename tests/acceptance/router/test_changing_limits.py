@@ -66,7 +66,7 @@ async def test_a_limit_shrinks_and_grows_under_two_routers(redis_url: str, what:
             for name, router in zip("ab", routers, strict=True)
         ]
         for router, request in requests:
-            await router.ask(request, prefer="respond-async")
+            await router.submit(request, prefer="respond-async")
         await gpu.wait_running(LARGE)
 
         await put(2, config(gpu, SMALL), *routers)
@@ -90,7 +90,7 @@ async def test_a_limit_shrinks_and_grows_under_two_routers(redis_url: str, what:
         await gpu.wait_running(LARGE)
         await gpu.release()
         for router, request in requests:
-            assert (await router.look(request, prefer="wait=60")).state.value == "completed"
+            assert (await router.get(request, prefer="wait=60")).state.value == "completed"
         calls = await merged(gpu)
         assert len(calls) == len(requests), "each ran once"
         assert max(running_at(calls, call["arrived"]) for call in calls) == LARGE

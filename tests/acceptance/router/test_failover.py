@@ -22,7 +22,7 @@ async def test_movable_work_leaves_a_dead_region_and_pinned_work_waits() -> None
         movable = [asyncio.ensure_future(router.infer(f"movable-{number}")) for number in range(4)]
         await us.wait_running(2)
         for number in range(3):
-            await router.ask(f"pinned-{number}", failover="pinned", prefer="respond-async")
+            await router.submit(f"pinned-{number}", failover="pinned", prefer="respond-async")
 
         us.process.kill()
         views = await asyncio.gather(*movable)
@@ -31,7 +31,7 @@ async def test_movable_work_leaves_a_dead_region_and_pinned_work_waits() -> None
         assert {(view.requested_region, view.actual_region) for view in views} == {("US", "EU")}
         ran = await merged(eu)
         assert sorted(call["request_id"] for call in ran) == [f"movable-{number}" for number in range(4)]
-        waiting = [await router.look(f"pinned-{number}") for number in range(3)]
+        waiting = [await router.get(f"pinned-{number}") for number in range(3)]
         assert {view.state for view in waiting} == {InferenceState.QUEUED}
         assert all(view.waiting_for and "us-1" in view.waiting_for for view in waiting)
 
@@ -84,7 +84,7 @@ async def test_a_retry_returns_to_its_idle_region_while_the_other_is_busy() -> N
         router = await running.enter_async_context(start_router(two_regions(us, eu)))
         await us.hold()
         for number in range(2):
-            await router.ask(f"busy-{number}", region="US", failover="pinned", prefer="respond-async")
+            await router.submit(f"busy-{number}", region="US", failover="pinned", prefer="respond-async")
         await us.wait_running(2)
         await eu.add_fault(kind="error", status=503, next=1)
 
@@ -123,7 +123,7 @@ async def test_a_cancelled_run_frees_its_slot_for_the_next_at_once() -> None:
         for number in range(10):
             hog, following = f"hog-{number}", f"next-{number}"
             await us.add_fault(kind="hang", next=1)
-            await router.ask(hog, prefer="respond-async")
+            await router.submit(hog, prefer="respond-async")
             await us.wait_running(1)
             waiting = asyncio.ensure_future(router.infer(following))
             await in_line(router, 1)
@@ -150,7 +150,7 @@ async def test_a_cold_start_behind_a_proxy_with_a_timeout_is_no_failure() -> Non
         await us.hold()
         response = asyncio.ensure_future(router.infer("cold"))
         await us.wait_running(1)
-        assert (await router.look("cold")).state is InferenceState.WARMING
+        assert (await router.get("cold")).state is InferenceState.WARMING
         await us.release()
 
         view = await response
@@ -178,7 +178,7 @@ def two_regions(us: Gpusim, eu: Gpusim, **router: Any) -> str:
 
 
 async def finished(router: Router, request_id: str) -> InferenceView:
-    view = await router.look(request_id, prefer="wait=90")
+    view = await router.get(request_id, prefer="wait=90")
     assert view.state.terminal, view
     return view
 

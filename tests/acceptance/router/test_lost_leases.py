@@ -32,10 +32,10 @@ class Pair:
     async def fill(self) -> None:
         """The first router uses the whole cap; the other router has as many waiting requests."""
         for number in range(CAP):
-            await self.proxied.ask(f"first-{number}", prefer="respond-async")
+            await self.proxied.submit(f"first-{number}", prefer="respond-async")
         await self.gpu.wait_running(CAP)
         for number in range(CAP):
-            await self.other.ask(f"other-{number}", prefer="respond-async")
+            await self.other.submit(f"other-{number}", prefer="respond-async")
 
     async def other_runs(self) -> None:
         async def all_started() -> bool:
@@ -49,7 +49,7 @@ class Pair:
         await self.gpu.release()
         for name, router in (("first", self.proxied), ("other", self.other)):
             for number in range(CAP):
-                view = await router.look(f"{name}-{number}", prefer="wait=60")
+                view = await router.get(f"{name}-{number}", prefer="wait=60")
                 assert view.state is InferenceState.COMPLETED
                 assert len(view.tries) == 1
         return await merged(self.gpu)
@@ -94,7 +94,7 @@ async def test_a_resumed_router_aborts_runs_whose_slots_others_have(pair: Pair) 
 
 async def test_a_resumed_router_keeps_runs_whose_slots_are_still_its_own(pair: Pair) -> None:
     for number in range(CAP):
-        await pair.proxied.ask(f"first-{number}", prefer="respond-async")
+        await pair.proxied.submit(f"first-{number}", prefer="respond-async")
     await pair.gpu.wait_running(CAP)
 
     pair.proxied.process.send(signal.SIGSTOP)
@@ -108,7 +108,7 @@ async def test_a_resumed_router_keeps_runs_whose_slots_are_still_its_own(pair: P
     await pair.gpu.release()
 
     for number in range(CAP):
-        assert (await pair.proxied.look(f"first-{number}", prefer="wait=60")).state.value == "completed"
+        assert (await pair.proxied.get(f"first-{number}", prefer="wait=60")).state.value == "completed"
     assert len(await merged(pair.gpu)) == CAP, "each ran once"
 
 

@@ -56,19 +56,19 @@ async def test_replicas_never_exceed_shared_limits(redis_url: str, what: str) ->
         hogs = [f"hog-{number}" for number in range(cap)]
         await gpus[0].add_fault(kind="hang", next=cap)
         for hog in hogs:
-            await a.ask(hog, prefer="respond-async")
+            await a.submit(hog, prefer="respond-async")
         await gpus[0].wait_running(cap)
         for number in range(EACH):
             region = regions[number % len(regions)]
-            await a.ask(f"a-{number}", region=region, prefer="respond-async")
-            await b.ask(f"b-{number}", region=region, prefer="respond-async")
+            await a.submit(f"a-{number}", region=region, prefer="respond-async")
+            await b.submit(f"b-{number}", region=region, prefer="respond-async")
 
         assert len(await merged(*gpus)) == cap, "the others wait for those that run, at both routers"
         for hog in hogs:
             await a.cancel(hog)
         for name, router in (("a", a), ("b", b)):
             for number in range(EACH):
-                assert (await router.look(f"{name}-{number}", prefer="wait=90")).state.value == "completed"
+                assert (await router.get(f"{name}-{number}", prefer="wait=90")).state.value == "completed"
 
         calls = await merged(*gpus)
         assert len(calls) == cap + 2 * EACH
@@ -87,7 +87,7 @@ async def test_slots_of_a_killed_replica_are_released(redis_url: str) -> None:
         survivor = await running.enter_async_context(start_router(config, REDIS_URL=redis_url))
         await gpu.add_fault(kind="hang", next=CAP)
         for number in range(CAP):
-            await doomed.ask(f"doomed-{number}", prefer="respond-async")
+            await doomed.submit(f"doomed-{number}", prefer="respond-async")
         await gpu.wait_running(CAP)
         waiting = [asyncio.ensure_future(survivor.infer(f"waiting-{number}")) for number in range(CAP)]
         await in_line(survivor, CAP)

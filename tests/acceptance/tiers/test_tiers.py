@@ -44,7 +44,7 @@ async def test_a_resume_runs_the_failed_step_and_no_completed_step(users: UserFa
     assert set(failed["context"]) == {"prompt_enhancer", "fast_chat_llm"}
     assert failed["executions"][2]["attempt"] == 3
 
-    assert (await john.ask("POST", f"/api/v1/jobs/{job_id}/resume")).status_code == 202
+    assert (await john.request("POST", f"/api/v1/jobs/{job_id}/resume")).status_code == 202
     assert (await john.done(job_id))["status"] == "completed"
     for step in ("prompt_enhancer", "fast_chat_llm", "model_3d_gen"):
         assert len(await users.calls(model=step)) == before[step] + 1, step
@@ -64,16 +64,16 @@ async def test_a_job_that_waited_long_is_promoted_and_runs_once(users: UserFacto
 
 async def test_the_limits_of_the_free_tier_hold(users: UserFactory) -> None:
     alice = await users.new("free")
-    too_long = await alice.ask("POST", "/api/v1/jobs", SONG | {"duration": 31})
+    too_long = await alice.request("POST", "/api/v1/jobs", SONG | {"duration": 31})
     assert (too_long.status_code, too_long.json()["code"]) == (422, "duration_too_long")
     await users.hold("music")
-    answers = await asyncio.gather(*(alice.ask("POST", "/api/v1/jobs", SONG) for _ in range(20)))
+    answers = await asyncio.gather(*(alice.request("POST", "/api/v1/jobs", SONG) for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [202] * 2 + [429] * 18
     await users.release()
     taken = [answer.json()["job_id"] for answer in answers if answer.status_code == 202]
     await asyncio.gather(*(alice.done(job) for job in taken))
     await alice.submit(SONG)
-    fourth = await alice.ask("POST", "/api/v1/jobs", SONG)
+    fourth = await alice.request("POST", "/api/v1/jobs", SONG)
     assert fourth.json()["code"] == "jobs_per_hour_limit"
     assert 0 < int(fourth.headers["retry-after"]) <= 3600
 
@@ -91,13 +91,13 @@ async def test_a_paid_job_is_next_on_the_gpu_and_refunded_if_cancelled_before(
         paid, dropped = await anna.submit(SONG), await anna.submit(SONG)
         await anna.when(paid, status="queued", position=4)  # after the three at the router
         await anna.when(dropped, status="queued", position=5)
-        skipped = (await anna.ask("POST", f"/api/v1/jobs/{dropped}/skip")).json()
+        skipped = (await anna.request("POST", f"/api/v1/jobs/{dropped}/skip")).json()
         assert (skipped["cost"], skipped["places_gained"], skipped["credit"]) == (1, 1, 3), skipped
-        await anna.ask("POST", f"/api/v1/jobs/{dropped}/cancel")
+        await anna.request("POST", f"/api/v1/jobs/{dropped}/cancel")
         assert (await anna.get("/api/v1/me"))["credit"] == 4
-        assert (await anna.ask("POST", f"/api/v1/jobs/{paid}/skip")).status_code == 200
+        assert (await anna.request("POST", f"/api/v1/jobs/{paid}/skip")).status_code == 200
     await anna.waits_at_position(paid, 1)
-    late = await anna.ask("POST", f"/api/v1/jobs/{paid}/skip")
+    late = await anna.request("POST", f"/api/v1/jobs/{paid}/skip")
     assert (late.status_code, late.json()["code"]) == (409, "already_skipped")
     await users.release(1)
     await anna.runs(paid)
@@ -120,11 +120,11 @@ async def test_a_job_that_waits_at_the_router_is_skipped_ahead_and_runs_once(use
         jobs.append(await john.submit(SONG))
         await (john.runs(jobs[-1]) if place is None else john.waits_at_position(jobs[-1], place))
     *running, second, third, paid = jobs
-    skipped = await john.ask("POST", f"/api/v1/jobs/{paid}/skip")
+    skipped = await john.request("POST", f"/api/v1/jobs/{paid}/skip")
     assert (skipped.status_code, skipped.json()["places_gained"]) == (200, 2), skipped.text
     for place, job in enumerate((paid, second, third), 1):
         await john.waits_at_position(job, place)
-    on_gpu = await john.ask("POST", f"/api/v1/jobs/{running[0]}/skip")
+    on_gpu = await john.request("POST", f"/api/v1/jobs/{running[0]}/skip")
     assert (on_gpu.status_code, on_gpu.json()["state"]) == (409, "processing")
     await users.release(1)
     await john.runs(paid)
@@ -146,15 +146,15 @@ async def test_a_cancel_is_refunded_at_the_router_and_not_on_the_gpu(
     for place in (1, 2):
         async with users.paused("high", "low"):
             paid.append(await anna.submit(SONG))
-            assert (await anna.ask("POST", f"/api/v1/jobs/{paid[-1]}/skip")).status_code == 200
+            assert (await anna.request("POST", f"/api/v1/jobs/{paid[-1]}/skip")).status_code == 200
         await anna.waits_at_position(paid[-1], place)
     dropped, kept = paid
-    answer = (await anna.ask("POST", f"/api/v1/jobs/{dropped}/cancel")).json()
+    answer = (await anna.request("POST", f"/api/v1/jobs/{dropped}/cancel")).json()
     assert (answer["status"], answer["price_paid"]) == ("cancelled", 0)
     assert (await anna.get("/api/v1/me"))["credit"] == 3
     await users.release(1)
     await anna.runs(kept)
-    answer = (await anna.ask("POST", f"/api/v1/jobs/{kept}/cancel")).json()
+    answer = (await anna.request("POST", f"/api/v1/jobs/{kept}/cancel")).json()
     assert (answer["status"], answer["price_paid"]) == ("cancelled", 1)
     assert (await anna.get("/api/v1/me"))["credit"] == 3
     await users.release()
@@ -166,7 +166,7 @@ async def test_a_bulk_submission_does_not_block_other_users(users: UserFactory) 
     """With 200 waiting jobs of one user, the job of another user starts second."""
     bulk, anna = await users.new("admin"), await users.new("admin")
     await users.hold("music")
-    sent = (await bulk.ask("POST", "/api/v1/jobs/batch", {"jobs": [SONG] * 200})).json()["jobs"]
+    sent = (await bulk.request("POST", "/api/v1/jobs/batch", {"jobs": [SONG] * 200})).json()["jobs"]
     await users.workers_have(200)
     mine = await anna.submit(SONG)
     waiting = await until(lambda: anna.waits_at_router(mine), "her job waits at the router")
@@ -174,7 +174,7 @@ async def test_a_bulk_submission_does_not_block_other_users(users: UserFactory) 
     assert (await bulk.job(sent[-1]["job_id"]))["position"] > 150
     async with users.paused("high"):
         for job in reversed(sent):
-            await bulk.ask("POST", f"/api/v1/jobs/{job['job_id']}/cancel")
+            await bulk.request("POST", f"/api/v1/jobs/{job['job_id']}/cancel")
     await users.release()
     assert (await anna.done(mine))["status"] == "completed"
 
@@ -224,9 +224,9 @@ async def test_a_failed_job_is_retried_three_times_and_then_by_its_user(
     assert (await operator.get("/admin/runtime/stats"))["dead"] == len(dead_letters)
 
     retry = f"/api/v1/executions/{execution['id']}/retry-question"
-    assert (await john.ask("POST", retry)).status_code == 202
+    assert (await john.request("POST", retry)).status_code == 202
     assert (await john.done(job_id))["status"] == "completed"
-    assert (await john.ask("POST", retry)).status_code == 200, "it is there already"
+    assert (await john.request("POST", retry)).status_code == 200, "it is there already"
     left = (await operator.get("/admin/queue-dead"))["dead_letters"]
     assert job_id not in {one["job_id"] for one in left}
 

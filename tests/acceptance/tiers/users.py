@@ -21,16 +21,16 @@ class UserSession:
     headers: dict[str, str]
     user_id: str = ""
 
-    async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+    async def request(self, method: str, path: str, body: Any = None) -> httpx.Response:
         return await self.http.request(method, self.url + path, json=body, headers=self.headers)
 
     async def submit(self, body: dict[str, Any]) -> str:
-        answer = await self.ask("POST", "/api/v1/jobs", body)
+        answer = await self.request("POST", "/api/v1/jobs", body)
         assert answer.status_code == 202, answer.text
         return str(answer.json()["job_id"])
 
     async def get(self, path: str) -> Any:
-        return (await self.ask("GET", path)).raise_for_status().json()
+        return (await self.request("GET", path)).raise_for_status().json()
 
     async def job(self, job_id: str) -> Any:
         return await self.get(f"/api/v1/jobs/{job_id}")
@@ -89,10 +89,12 @@ class UserFactory:
         return UserSession(self.http, self.stack.url("runner"), self.stack.admin)
 
     async def new(self, tier: str, credit: int = 0) -> UserSession:
-        made = await self.operator.ask("POST", "/admin/users", {"name": f"{tier}-{uuid4()}", "tier": tier})
+        made = await self.operator.request(
+            "POST", "/admin/users", {"name": f"{tier}-{uuid4()}", "tier": tier}
+        )
         user = made.raise_for_status().json()
         if credit:
-            await self.operator.ask("POST", f"/admin/users/{user['id']}/credit", {"amount": credit})
+            await self.operator.request("POST", f"/admin/users/{user['id']}/credit", {"amount": credit})
         headers = {"Authorization": f"Bearer {user['key']}"}
         self.users.append(UserSession(self.http, self.stack.url("runner"), headers, user["id"]))
         return self.users[-1]
@@ -103,7 +105,7 @@ class UserFactory:
         await self.release()
         for user in self.users:
             body = {"disabled": True, "jobs": "cancel"}
-            (await self.operator.ask("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
+            (await self.operator.request("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
         credentials = self.stack.credentials
         headers = {"Authorization": f"Bearer {credentials.service_token}"}
         router = UserSession(self.http, credentials.router_url, headers)
@@ -131,12 +133,12 @@ class UserFactory:
     @asynccontextmanager
     async def paused(self, *classes: str) -> AsyncIterator[None]:
         for name in classes:
-            await self.operator.ask("POST", f"/admin/queues/{name}/pause")
+            await self.operator.request("POST", f"/admin/queues/{name}/pause")
         try:
             yield
         finally:
             for name in classes:
-                await self.operator.ask("POST", f"/admin/queues/{name}/resume")
+                await self.operator.request("POST", f"/admin/queues/{name}/resume")
 
     async def workers_have(self, jobs: int) -> None:
         async def so() -> bool:

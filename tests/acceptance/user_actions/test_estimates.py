@@ -11,7 +11,7 @@ JOBS = 12
 
 
 async def submit(user: UserSession, **more: Any) -> Any:
-    answer = await user.ask("POST", "/api/v1/jobs", GENERATION | more)
+    answer = await user.request("POST", "/api/v1/jobs", GENERATION | more)
     assert answer.status_code == 202, answer.text
     return answer.json()
 
@@ -80,5 +80,5 @@ async def test_there_is_no_estimate_while_no_backend_can_run(users: UserFactory,
         await until(refused, "a submission is answered without an estimate")
     finally:
         for job in jobs:
-            await user.ask("POST", f"/api/v1/jobs/{job}/cancel")
+            await user.request("POST", f"/api/v1/jobs/{job}/cancel")
         stack.start("gpusim-us")

@@ -40,7 +40,7 @@ async def at_router(user: UserSession, job_id: str) -> None:
 
 async def cancel_all(users: UserFactory, user: UserSession) -> None:
     body = {"disabled": True, "jobs": "cancel"}
-    (await users.operator.ask("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
+    (await users.operator.request("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
 
 
 async def starts_before(users: UserFactory, model: str, job_id: str, held: int) -> int:
@@ -57,7 +57,7 @@ async def test_hundreds_of_one_user_in_flight_do_not_delay_another(users: UserFa
     bulk, other = await users.new("admin"), await users.new("admin")
     await users.hold("music")
     before = len(await started(users, "music"))
-    (await bulk.ask("POST", "/api/v1/jobs/batch", {"jobs": [SONG] * BULK})).raise_for_status()
+    (await bulk.request("POST", "/api/v1/jobs/batch", {"jobs": [SONG] * BULK})).raise_for_status()
     await waiting_in_us(users, BULK // 2)
     job_id = await other.submit(SONG)
     await at_router(other, job_id)

@@ -17,7 +17,7 @@ async def on_gpu(users: UserFactory, count: int) -> None:
 
 
 async def change(users: UserFactory, user: UserSession, **body: Any) -> None:
-    (await users.operator.ask("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
+    (await users.operator.request("POST", f"/admin/users/{user.user_id}", body)).raise_for_status()
 
 
 async def test_retry_question_runs_during_the_backoff_of_a_minute(users: UserFactory) -> None:
@@ -26,7 +26,7 @@ async def test_retry_question_runs_during_the_backoff_of_a_minute(users: UserFac
     job_id = await user.submit(GENERATION)
     job = await user.when(job_id, status="retrying")
     execution = job["executions"][0]["id"]
-    answer = await user.ask("POST", f"/api/v1/executions/{execution}/retry-question")
+    answer = await user.request("POST", f"/api/v1/executions/{execution}/retry-question")
     assert answer.status_code == 202
     done = await user.done(job_id)
     assert done["status"] == "completed"
@@ -42,7 +42,7 @@ async def test_a_cancelled_run_reports_its_time_on_the_gpu(users: UserFactory) -
     job_id = await user.submit(GENERATION)
     await user.runs(job_id)
     execution = (await user.job(job_id))["executions"][0]["id"]
-    await user.ask("POST", f"/api/v1/jobs/{job_id}/cancel")
+    await user.request("POST", f"/api/v1/jobs/{job_id}/cancel")
 
     async def recorded() -> Any:
         found = await user.get(f"/api/v1/executions/{execution}")

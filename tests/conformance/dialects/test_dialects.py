@@ -24,7 +24,7 @@ async def run(router: Router, case: Case, request_id: str | None = None, **field
 
 
 async def begin(router: Router, case: Case, request_id: str, **fields: Any) -> None:
-    answer = await router.ask(
+    answer = await router.submit(
         request_id, model=case.model, region=case.region, prefer="respond-async", **fields
     )
     assert answer.status_code == 202, answer.text
@@ -34,7 +34,7 @@ async def on_gpu(router: Router, request_id: str) -> InferenceView:
     """Once the router has seen it running; of a run at a provider, with its id."""
 
     async def found() -> InferenceView | None:
-        view = await router.look(request_id)
+        view = await router.get(request_id)
         return view if view.state.on_gpu else None
 
     return await until(found, f"{request_id} runs")
@@ -91,12 +91,12 @@ async def test_a_refused_key_is_not_charged(router: Router, gpu: Gpusim, case: C
     await begin(router, case, request_id := new_id(case))
 
     async def held() -> bool:
-        view = await router.look(request_id)
+        view = await router.get(request_id)
         return view.state is InferenceState.QUEUED and "credentials" in (view.waiting_for or "")
 
     await until(held, "it waits for the backend, with the cause")
 
-    view = await router.look(request_id, "wait=60")
+    view = await router.get(request_id, "wait=60")
     assert view.state is InferenceState.COMPLETED
     assert len(view.tries) == 1
 
@@ -152,7 +152,7 @@ async def test_a_cancelled_run_ends_at_its_backend(router: Router, gpu: Gpusim, 
         return await outcomes(gpu, case) == ["aborted"]
 
     await until(aborted, "the run is aborted")
-    assert (await router.look(request_id)).state is InferenceState.CANCELLED
+    assert (await router.get(request_id)).state is InferenceState.CANCELLED
 
 
 async def test_a_run_that_hangs_is_timed_out_and_ended(router: Router, gpu: Gpusim, case: Case) -> None:
@@ -188,7 +188,7 @@ async def test_the_death_of_a_router_repeats_no_run_that_has_an_id(gpu: Gpusim) 
             )
         await gpu.wait_running(len(CASES))
         await gpu.release()
-        views = {case: await second.look(request_id, "wait=60") for case, request_id in ids.items()}
+        views = {case: await second.get(request_id, "wait=60") for case, request_id in ids.items()}
 
     assert {view.state for view in views.values()} == {InferenceState.COMPLETED}
     runs = {case.name: len(await gpu.ledger(model=case.model)) for case in CASES}

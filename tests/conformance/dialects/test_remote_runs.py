@@ -10,7 +10,7 @@ from tests.fixtures.waiting import until
 
 async def named(router: Router, request_id: str) -> RemoteRun:
     async def found() -> RemoteRun | None:
-        return (await router.look(request_id)).remote
+        return (await router.get(request_id)).remote
 
     return await until(found, "the run is named")
 
@@ -32,7 +32,7 @@ async def test_a_router_that_stops_leaves_its_runs(gpu: Gpusim) -> None:
         for case, (request_id, remote) in remotes.items():
             await begin(second, case, request_id, remote=remote.model_dump())
         await gpu.release()
-        views = [await second.look(request_id, "wait=60") for request_id, _ in remotes.values()]
+        views = [await second.get(request_id, "wait=60") for request_id, _ in remotes.values()]
 
     assert {view.state for view in views} == {InferenceState.COMPLETED}
     assert [call["outcome"] for call in await gpu.ledger()] == ["completed"] * len(REMOTE)
@@ -76,12 +76,12 @@ async def test_continued_runs_count_against_the_slots(router: Router, gpu: Gpusi
     for number, remote in enumerate(remotes):
         await begin(router, remote_case, f"{ids[number]}-again", remote=remote.model_dump())
 
-    view = await router.look(f"{ids[0]}-again")
+    view = await router.get(f"{ids[0]}-again")
     assert view.state is InferenceState.QUEUED
     assert view.remote == remotes[0]
     await gpu.release()
     for request_id in ids:
-        assert (await router.look(f"{request_id}-again", "wait=60")).state is InferenceState.COMPLETED
+        assert (await router.get(f"{request_id}-again", "wait=60")).state is InferenceState.COMPLETED
     assert len(await gpu.ledger(model=remote_case.model)) == 2
 
 
@@ -96,11 +96,11 @@ async def test_a_run_that_waits_at_its_provider_is_queued_and_not_timed_out(
     await begin(router, remote_case, ids[1], timeout_s=0.2)
     await named(router, ids[1])
 
-    view = await router.look(ids[1])
+    view = await router.get(ids[1])
     assert view.state is InferenceState.QUEUED
     assert remote_case.name in (view.waiting_for or "")
     await gpu.release()
-    ended = await router.look(ids[1], "wait=60")
+    ended = await router.get(ids[1], "wait=60")
     assert (ended.state, len(ended.tries)) == (InferenceState.COMPLETED, 1)
 
 

@@ -24,9 +24,9 @@ class Worker:
         self.completed = 0
 
     def capacity_changed(self, capacity: int) -> None:
-        self.look(capacity)
+        self.check(capacity)
 
-    def look(self, capacity: int) -> None:
+    def check(self, capacity: int) -> None:
         assert self.lease is not None
         while self.running < capacity and self.backlog:
             self.backlog -= 1
@@ -37,13 +37,13 @@ class Worker:
     def submit(self, count: int) -> None:
         assert self.lease is not None
         self.backlog += count
-        self.look(self.lease.capacity)
+        self.check(self.lease.capacity)
 
     def finish(self) -> None:
         assert self.lease is not None
         self.running -= 1
         self.completed += 1
-        self.look(self.lease.released())
+        self.check(self.lease.released())
 
 
 StartWorker = Callable[[], Awaitable[Worker]]

@@ -29,7 +29,7 @@ async def test_chats_and_jobs_wait_until_an_instance_is_there(
         await until(lambda: _waits(router, 2), "both chats wait for the start")
         job = asyncio.ensure_future(router.infer("exe-1", model="chat", given={"messages": MESSAGES}))
         await until(lambda: _waits(router, 3), "the job waits, too")
-        waiting = await router.look("exe-1")
+        waiting = await router.get("exe-1")
         assert waiting.waiting_for == "starting: us-1 in US has no running instance yet"
         regions = (await router.queues())["regions"]
         (shown,) = regions["US"]["backends"]

@@ -60,7 +60,7 @@ async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again(status: i
         entry = entry_of(url)
         config = router_config({"gpu": entry}, breaker_open_s=0.2)
         async with start_router(config, GPU_KEY="k-2") as router:
-            waiting = [await router.ask(f"r-{n}", prefer="respond-async") for n in range(2)]
+            waiting = [await router.submit(f"r-{n}", prefer="respond-async") for n in range(2)]
             assert [answer.status_code for answer in waiting] == [202, 202]
             opened.set()
 
@@ -69,7 +69,7 @@ async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again(status: i
                 return bool(status["cause_code"] == "backend_unauthorized")
 
             await until(is_refused, "the breaker shows its cause")
-            views = [await router.look(f"r-{n}") for n in range(2)]
+            views = [await router.get(f"r-{n}") for n in range(2)]
             assert all(not view.state.terminal for view in views)
             assert all(not view.tries for view in views), "no attempt is charged"
             metrics = (await router.http.get("/metrics")).text
@@ -79,7 +79,7 @@ async def test_a_rotated_key_holds_the_work_until_it_is_accepted_again(status: i
             assert all(SECRET_TEXT not in text for text in texts)
 
             keys.add("k-2")
-            done = [await router.look(f"r-{n}", prefer="wait=60") for n in range(2)]
+            done = [await router.get(f"r-{n}", prefer="wait=60") for n in range(2)]
             assert [view.state for view in done] == [InferenceState.COMPLETED] * 2
             assert [len(view.tries) for view in done] == [1, 1]
 
@@ -89,7 +89,7 @@ async def test_a_request_that_is_forbidden_for_its_content_fails_alone() -> None
         config = router_config({"gpu": entry_of(url)}, breaker_failures=1)
         async with start_router(config, GPU_KEY="k-1") as router:
             answers = [
-                await router.ask(f"r-{n}", user_id=user, given={"prompt": prompt}, prefer="wait=30")
+                await router.submit(f"r-{n}", user_id=user, given={"prompt": prompt}, prefer="wait=30")
                 for n, (user, prompt) in enumerate(
                     [("ann", "forbidden"), ("ben", "forbidden"), ("ann", "forbidden"), ("eve", "a cat")]
                 )

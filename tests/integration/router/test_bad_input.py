@@ -132,7 +132,7 @@ async def test_unauthenticated_requests(
 
 
 async def test_a_pinned_model_that_its_region_does_not_have(router: Router) -> None:
-    answer = await router.ask("nowhere", model="slow", region="EU", failover="pinned")
+    answer = await router.submit("nowhere", model="slow", region="EU", failover="pinned")
 
     assert (answer.status_code, answer.json()["code"]) == (503, "no_backend")
     assert int(answer.headers["retry-after"]) >= 1
@@ -142,7 +142,7 @@ async def test_a_pinned_model_that_its_region_does_not_have(router: Router) -> N
 async def test_a_reused_id(router: Router) -> None:
     await router.infer("named")
 
-    answer = await router.ask("named", model="slow")
+    answer = await router.submit("named", model="slow")
 
     assert (answer.status_code, answer.json()["code"]) == (409, "request_id_reused")
 

@@ -111,7 +111,7 @@ async def test_an_inference_that_waits_at_the_timeout_gets_202(router: Router) -
 
 async def test_every_entry_gets_the_answer_of_the_single_route(router: Router) -> None:
     await router.infer("fenced", fence=5)
-    await router.ask("running", model="slow", fence=5, prefer="respond-async")
+    await router.submit("running", model="slow", fence=5, prefer="respond-async")
     entries = [
         entry("done"),
         entry("bad-model", model="gpt-9"),
@@ -189,7 +189,7 @@ async def test_after_a_disconnect_nothing_waits_and_the_inference_continues(rout
         return await waiters(router) == 0
 
     await until(none_left, "the router waits for nothing")
-    assert (await router.look("left")).state in (InferenceState.RUNNING, InferenceState.WARMING)
+    assert (await router.get("left")).state in (InferenceState.RUNNING, InferenceState.WARMING)
     await router.cancel("left")
 
 

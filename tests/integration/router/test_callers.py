@@ -157,7 +157,7 @@ async def test_a_disconnected_client_leaves_its_inference_running(router: Router
         await until(lambda: is_counted(router, "/inference/{request_id}", 499), "the look is counted")
         assert "request_crashed" not in router.process.log
         for name in ("gone", "gone-big"):
-            assert not (await router.look(name)).state.terminal
+            assert not (await router.get(name)).state.terminal
             await router.cancel(name)
 
 
@@ -178,7 +178,7 @@ async def test_incomplete_bodies_count_as_held_bytes() -> None:
             async with wire_to(router.url) as slow:
                 await slow.send(ask("slow", length=7_900))
                 await until(lambda: held_bytes(router), "room for the announced body is kept")
-                refused = await router.ask("second", given={"prompt": "x" * 3_000})
+                refused = await router.submit("second", given={"prompt": "x" * 3_000})
 
                 assert (refused.status_code, refused.json()["code"]) == (429, "memory_full")
                 assert int(refused.headers["retry-after"]) >= 1

@@ -107,18 +107,18 @@ async def test_several_instances_are_one_queue(gpu: Gpusim) -> None:
                 await begin(router, f"r-{number}")
             await gpu.wait_running(1)
             await other.wait_running(1)
-            waiting = [await router.look(f"r-{number}") for number in range(3)]
+            waiting = [await router.get(f"r-{number}") for number in range(3)]
             assert [view.position for view in waiting if view.position is not None] == [1]
             await gpu.release()
             await other.release()
-            views = [await router.look(f"r-{number}", "wait=60") for number in range(3)]
+            views = [await router.get(f"r-{number}", "wait=60") for number in range(3)]
 
     assert {view.state for view in views} == {InferenceState.COMPLETED}
     assert {view.backend for view in views} == {"comfy-1", "comfy-2"}
 
 
 async def begin(router: Router, request_id: str) -> None:
-    answer = await router.ask(request_id, model="sdxl", region="LOCAL", prefer="respond-async")
+    answer = await router.submit(request_id, model="sdxl", region="LOCAL", prefer="respond-async")
     assert answer.status_code == 202, answer.text
 
 
@@ -225,7 +225,7 @@ async def test_a_run_is_continued_whose_router_died_while_it_was_submitted() -> 
         async with start_router(config) as first:
             await begin(first, "r-1")
             await until(lambda: prompts, "it is submitted")
-            remote = (await first.look("r-1")).remote
+            remote = (await first.get("r-1")).remote
             first.process.kill()
         answers.set()
         assert remote is not None

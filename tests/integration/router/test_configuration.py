@@ -78,61 +78,61 @@ async def test_revisions_of_a_restored_database_apply_by_their_time(gpu_process:
 
 async def test_an_added_backend_serves_waiting_requests(gpu_process: GpusimProcess, gpu: Gpusim) -> None:
     async with start_router(file_of(gpu_process)) as router:
-        await router.ask("busy", model="slow", prefer="respond-async")
-        await router.ask("waits", model="slow", prefer="respond-async")
+        await router.submit("busy", model="slow", prefer="respond-async")
+        await router.submit("waits", model="slow", prefer="respond-async")
         changed = document(gpu_process)
         changed["backends"]["us-2"] = backend("US", gpu_process.url, models=("slow",), slots=1)
         await put(router, 2, changed)
-        waiting = await router.look("waits")
+        waiting = await router.get("waits")
         assert (waiting.state, waiting.backend) == (InferenceState.RUNNING, "us-2")
-        assert (await router.look("busy")).backend == "us-1"
+        assert (await router.get("busy")).backend == "us-1"
 
 
 async def test_a_drained_backend_ends_its_run_and_starts_none(
     gpu_process: GpusimProcess, gpu: Gpusim
 ) -> None:
     async with start_router(file_of(gpu_process)) as router:
-        await router.ask("busy", model="slow", prefer="respond-async")
+        await router.submit("busy", model="slow", prefer="respond-async")
         changed = document(gpu_process)
         changed["backends"]["us-1"]["drain"] = True
         await put(router, 2, changed)
-        await router.ask("waits", region="US", failover="pinned", prefer="respond-async")
-        waiting = await router.look("waits")
+        await router.submit("waits", region="US", failover="pinned", prefer="respond-async")
+        waiting = await router.get("waits")
         assert waiting.state is InferenceState.QUEUED
         assert waiting.waiting_for == "us-1 is drained or has 0 slots in US"
-        assert (await router.look("busy")).state is InferenceState.RUNNING
+        assert (await router.get("busy")).state is InferenceState.RUNNING
         await router.cancel("busy")
-        assert (await router.look("waits")).state is InferenceState.QUEUED
+        assert (await router.get("waits")).state is InferenceState.QUEUED
         await put(router, 3, document(gpu_process))
-        assert (await router.look("waits", prefer="wait=20")).state is InferenceState.COMPLETED
+        assert (await router.get("waits", prefer="wait=20")).state is InferenceState.COMPLETED
 
 
 async def test_a_removed_backend_vanishes_with_its_last_run(gpu_process: GpusimProcess, gpu: Gpusim) -> None:
     async with start_router(file_of(gpu_process)) as router:
-        await router.ask("busy", model="slow", prefer="respond-async")
-        await router.ask("stranded", model="slow", prefer="respond-async")
+        await router.submit("busy", model="slow", prefer="respond-async")
+        await router.submit("stranded", model="slow", prefer="respond-async")
         await put(router, 2, document(gpu_process, only=backend("EU", gpu_process.url)))
-        stranded = await router.look("stranded")
+        stranded = await router.get("stranded")
         assert stranded.failure is not None
         assert (stranded.failure.code, stranded.failure.retryable) == ("model_removed", False)
         assert (await router.queues())["regions"]["US"]["backends"][0]["busy"] == 1
         await router.cancel("busy")
         assert set((await router.queues())["regions"]) == {"EU"}
-        refused = await router.ask("new", model="slow")
+        refused = await router.submit("new", model="slow")
         assert (refused.status_code, refused.json()["code"]) == (422, "unknown_model")
 
 
 async def test_a_retry_of_a_removed_model_fails(gpu_process: GpusimProcess, gpu: Gpusim) -> None:
     async with start_router(file_of(gpu_process)) as router:
         await gpu.add_fault(kind="error", status=503, model="slow")
-        await router.ask("again", model="slow", prefer="respond-async")
+        await router.submit("again", model="slow", prefer="respond-async")
 
         async def backs_off() -> bool:
-            return (await router.look("again")).state is InferenceState.BACKOFF
+            return (await router.get("again")).state is InferenceState.BACKOFF
 
         await until(backs_off, "the first attempt has failed")
         await put(router, 2, document(gpu_process, only=backend("EU", gpu_process.url)))
-        failed = await router.look("again", prefer="wait=20")
+        failed = await router.get("again", prefer="wait=20")
         assert failed.failure is not None
         assert failed.failure.code == "model_removed"
 
@@ -184,13 +184,13 @@ async def test_a_smaller_queue_keeps_waiting_requests_and_refuses_more(
 ) -> None:
     async with start_router(file_of(gpu_process)) as router:
         for number in range(3):
-            await router.ask(f"r{number}", model="slow", prefer="respond-async")
+            await router.submit(f"r{number}", model="slow", prefer="respond-async")
         await put(router, 2, document(gpu_process) | {"router": {"queue_size": 1}})
-        refused = await router.ask("more", model="slow", prefer="respond-async")
+        refused = await router.submit("more", model="slow", prefer="respond-async")
         assert (refused.status_code, refused.json()["code"]) == (429, "queue_full")
         assert (await router.queues())["waiting"] == 2
         await put(router, 3, document(gpu_process))
-        assert (await router.ask("more", model="slow", prefer="respond-async")).status_code == 202
+        assert (await router.submit("more", model="slow", prefer="respond-async")).status_code == 202
 
 
 async def test_the_last_revision_applies_after_a_restart(gpu_process: GpusimProcess, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.fixtures.wire import Wire, wire_to
 
 MAX_CONNECTIONS, SURPLUS = 3, 8
 KEY = f"host: router\r\nauthorization: Bearer {TOKEN}\r\n"
-LOOK = f"GET /queue/status HTTP/1.1\r\n{KEY}\r\n".encode()
+GET_STATUS = f"GET /queue/status HTTP/1.1\r\n{KEY}\r\n".encode()
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: router\r\n\r\n"
 FIGURES = b"GET /metrics HTTP/1.1\r\nhost: router\r\n\r\n"
 
@@ -34,21 +34,21 @@ async def guests(router: Router) -> AsyncIterator[list[Wire]]:
     async with AsyncExitStack() as stack:
         guests = [await stack.enter_async_context(wire_to(router.url)) for _ in range(MAX_CONNECTIONS)]
         for wire in guests:
-            await wire.send(LOOK)
+            await wire.send(GET_STATUS)
             assert (await wire.answer())[0] == 200
         yield guests
 
 
 async def test_a_connection_beyond_the_limit_gets_503(router: Router, guests: list[Wire]) -> None:
     async with wire_to(router.url) as wire:
-        await wire.send(LOOK + LOOK)
+        await wire.send(GET_STATUS + GET_STATUS)
         status, headers, document = await wire.answer()
         assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
         problem = Problem.model_validate(document)
         assert (problem.status, problem.code) == (503, TOO_MANY_CONNECTIONS)
         assert await wire.ended()
     for wire in guests:
-        await wire.send(LOOK)
+        await wire.send(GET_STATUS)
         assert (await wire.answer())[0] == 200
 
 
@@ -63,12 +63,12 @@ async def test_a_client_that_is_sending_reads_the_refusal(router: Router, guests
 async def test_health_and_metrics_are_served_beyond_the_limit(router: Router, guests: list[Wire]) -> None:
     for ask in (HEALTH, b"GET /readyz HTTP/1.1\r\nhost: router\r\n\r\n"):
         async with wire_to(router.url) as wire:
-            await wire.send(ask + LOOK)
+            await wire.send(ask + GET_STATUS)
             status, headers, _ = await wire.answer()
             assert (status, headers["connection"]) == (200, "close")
             assert await wire.ended()
     async with wire_to(router.url) as wire:
-        await wire.send(LOOK)
+        await wire.send(GET_STATUS)
         await wire.answer()
     async with wire_to(router.url) as wire:
         await wire.send(FIGURES)
@@ -83,7 +83,7 @@ async def test_a_closed_connection_makes_room(router: Router, guests: list[Wire]
 
     async def is_served() -> bool:
         async with wire_to(router.url) as wire:
-            await wire.send(LOOK)
+            await wire.send(GET_STATUS)
             return (await wire.answer())[0] == 200
 
     await until(is_served, "there is room again")

@@ -91,7 +91,7 @@ async def test_streams_count_in_the_positions_of_others(router: Router, gpu: Gpu
     body = {**CHAT, "request_id": "s-ahead"}
     async with router.http.stream("POST", "/inference", json=body, headers=EVENTS) as answer:
         await anext(answer.aiter_bytes())
-        behind = (await router.ask("behind", model="chat", prefer="respond-async")).json()
+        behind = (await router.submit("behind", model="chat", prefer="respond-async")).json()
     assert behind["position"] == 2
     assert behind["waiting_for"]
     await router.cancel("behind")

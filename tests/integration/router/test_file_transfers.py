@@ -20,7 +20,7 @@ from tests.integration.router.raw_server import Connection, Server, server_that
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8_000
 LARGE = PNG * 10  # 20 MB
-TOGETHER = 20
+CONCURRENT = 20
 BUCKET = "files"
 
 
@@ -46,7 +46,7 @@ def config_of(server: Server) -> str:
             "dialect": "http",
             "url": f"{server.url}/{model}",
             "models": [model],
-            "slots": TOGETHER,
+            "slots": CONCURRENT,
         }
         for model in ("m", "large")
     }
@@ -70,7 +70,7 @@ async def test_an_output_is_stored_and_described(server: Server, tmp_path: Path)
 
 async def test_a_reference_without_its_file_is_refused(server: Server) -> None:
     async with start_router(config_of(server)) as router:
-        refused = await router.ask("r-1", given={"deep": [{"image": {"file": "file_other"}}]})
+        refused = await router.submit("r-1", given={"deep": [{"image": {"file": "file_other"}}]})
         plain = await router.infer("r-2", given={"file": "a text", "prompt": '"file_other"'})
     assert (refused.status_code, refused.json()["code"]) == (422, "unknown_file")
     assert plain.state is InferenceState.COMPLETED
@@ -112,7 +112,7 @@ async def test_a_router_killed_during_a_transfer_leaves_no_object(tmp_path: Path
     async with server_that(stalled) as server:
         config = config_of(server)
         async with start_router(config, BEACON_FILES_URL=str(tmp_path)) as router:
-            lost = asyncio.ensure_future(router.ask("r-1"))
+            lost = asyncio.ensure_future(router.submit("r-1"))
             await begun.wait()
             await until(lambda: any(tmp_path.rglob("*#*")), "a part of the file is written")
             router.process.kill()
@@ -205,11 +205,11 @@ async def test_memory_does_not_grow_with_the_size_of_files(server: Server, tmp_p
         await router.infer("r-0", model="large")
         before = memory_of(router, "VmRSS")
         views: list[InferenceView] = await asyncio.gather(
-            *(router.infer(f"r-{number + 1}", model="large") for number in range(TOGETHER))
+            *(router.infer(f"r-{number + 1}", model="large") for number in range(CONCURRENT))
         )
         grown = memory_of(router, "VmHWM") - before
     assert all(view.files[0].bytes == len(LARGE) for view in views)
-    assert grown < TOGETHER * 4 * 2**20
+    assert grown < CONCURRENT * 4 * 2**20
 
 
 def memory_of(router: Router, field: str) -> int:

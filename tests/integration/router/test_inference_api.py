@@ -22,30 +22,30 @@ async def test_an_inference_is_answered_with_its_result(router: Router, gpu: Gpu
 
 
 async def test_respond_async_returns_202_with_a_location(router: Router) -> None:
-    answer = await router.ask("later", model="slow", prefer="respond-async")
+    answer = await router.submit("later", model="slow", prefer="respond-async")
 
     assert answer.status_code == 202
     assert answer.headers["location"] == "/inference/later"
     assert answer.headers["preference-applied"] == "respond-async"
-    view = await router.look("later")
+    view = await router.get("later")
     assert view.state in (InferenceState.RUNNING, InferenceState.WARMING)
     assert (await router.cancel("later")).status_code == 200
 
 
 async def test_wait_answers_202_when_the_time_is_over(router: Router) -> None:
-    answer = await router.ask("patient", model="slow", prefer="wait=0")
+    answer = await router.submit("patient", model="slow", prefer="wait=0")
 
     assert answer.status_code == 202
-    assert (await router.look("patient", prefer="wait=1")).state is not InferenceState.COMPLETED
+    assert (await router.get("patient", prefer="wait=1")).state is not InferenceState.COMPLETED
     await router.cancel("patient")
-    assert (await router.look("patient", prefer="wait=1")).state is InferenceState.CANCELLED
+    assert (await router.get("patient", prefer="wait=1")).state is InferenceState.CANCELLED
 
 
 async def test_a_long_poll_ends_with_the_run(router: Router, gpu: Gpusim) -> None:
     await gpu.add_fault(kind="slow_run", extra_s=0.3, next=1)
-    await router.ask("polled", prefer="respond-async")
+    await router.submit("polled", prefer="respond-async")
 
-    view = await router.look("polled", prefer="wait=20")
+    view = await router.get("polled", prefer="wait=20")
 
     assert view.state is InferenceState.COMPLETED
 
@@ -60,7 +60,7 @@ async def test_the_same_id_joins_the_run(router: Router, gpu: Gpusim) -> None:
 
 async def test_ids_with_special_characters_are_found(router: Router) -> None:
     odd = "exe_é/../x?y=1#z 0.0"
-    answer = await router.ask(odd, prefer="respond-async")
+    answer = await router.submit(odd, prefer="respond-async")
     assert answer.status_code in (200, 202)
     if answer.status_code == 202:
         answer = await router.http.get(answer.headers["location"], headers={"prefer": "wait=10"})
@@ -69,9 +69,9 @@ async def test_ids_with_special_characters_are_found(router: Router) -> None:
 
 
 async def test_a_lower_fence_is_409(router: Router) -> None:
-    await router.ask("fenced", model="slow", fence=5, prefer="respond-async")
+    await router.submit("fenced", model="slow", fence=5, prefer="respond-async")
 
-    answer = await router.ask("fenced", model="slow", fence=4)
+    answer = await router.submit("fenced", model="slow", fence=4)
     assert (answer.status_code, answer.json()["code"]) == (409, "stale_fence")
     refused = await router.cancel("fenced", fence=4)
     assert (refused.status_code, refused.json()["code"]) == (409, "stale_fence")
@@ -91,7 +91,7 @@ async def test_a_failed_run_is_200_with_its_failure(router: Router, gpu: Gpusim)
 
 
 async def test_a_cancelled_run_leaves_the_backend(router: Router, gpu: Gpusim) -> None:
-    await router.ask("dropped", model="slow", prefer="respond-async")
+    await router.submit("dropped", model="slow", prefer="respond-async")
 
     async def arrived() -> bool:
         return bool(await gpu.ledger(request_id="dropped"))
@@ -109,9 +109,9 @@ async def test_a_cancelled_run_leaves_the_backend(router: Router, gpu: Gpusim) -
 async def test_a_queued_inference_shows_its_wait_reason(router: Router) -> None:
     busy = [f"busy-{number}" for number in range(4)]
     for request in busy:
-        await router.ask(request, model="slow", prefer="respond-async")
+        await router.submit(request, model="slow", prefer="respond-async")
     waiting = InferenceView.model_validate_json(
-        (await router.ask("in-line", model="slow", prefer="respond-async")).content
+        (await router.submit("in-line", model="slow", prefer="respond-async")).content
     )
 
     assert waiting.state is InferenceState.QUEUED
@@ -124,7 +124,7 @@ async def test_a_queued_inference_shows_its_wait_reason(router: Router) -> None:
 
 
 async def test_start_by_in_the_past_is_504_and_uses_no_gpu(router: Router, gpu: Gpusim) -> None:
-    answer = await router.ask("late", start_by=time.time() - 1)
+    answer = await router.submit("late", start_by=time.time() - 1)
 
     assert (answer.status_code, answer.json()["code"]) == (504, "start_by_passed")
     assert await gpu.ledger(request_id="late") == []
@@ -133,9 +133,9 @@ async def test_start_by_in_the_past_is_504_and_uses_no_gpu(router: Router, gpu: 
 async def test_an_inference_queued_past_start_by_is_504(router: Router, gpu: Gpusim) -> None:
     busy = [f"hog-{number}" for number in range(4)]
     for request in busy:
-        await router.ask(request, model="slow", prefer="respond-async")
+        await router.submit(request, model="slow", prefer="respond-async")
 
-    answer = await router.ask("in-vain", model="slow", start_by=time.time() + 0.2)
+    answer = await router.submit("in-vain", model="slow", start_by=time.time() + 0.2)
 
     assert (answer.status_code, answer.json()["code"]) == (504, "start_by_passed")
     assert await gpu.ledger(request_id="in-vain") == []

@@ -4,7 +4,7 @@ from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import TOKEN, Router
 from tests.fixtures.wire import wire_to
 
-LOOK = b"GET /healthz HTTP/1.1\r\nhost: router\r\n\r\n"
+GET_HEALTH = b"GET /healthz HTTP/1.1\r\nhost: router\r\n\r\n"
 BODY = b'{"request_id": "ahead-%d", "model": "m", "region": "US", "input": {"prompt": "x"}}'
 ASK = b"POST /inference HTTP/1.1\r\nhost: router\r\nauthorization: Bearer %b\r\ncontent-length: %d\r\n\r\n%b"
 
@@ -21,7 +21,7 @@ async def test_pipelined_requests_are_answered_in_order(router: Router) -> None:
             status, headers, document = await wire.answer()
             assert (status, document["request_id"]) == (200, f"ahead-{number}")
             assert "connection" not in headers
-        await wire.send(LOOK)
+        await wire.send(GET_HEALTH)
         assert (await wire.answer())[0] == 200
 
 
@@ -29,11 +29,11 @@ async def test_requests_are_not_read_ahead_without_limit(router: Router, gpu: Gp
     """While a response is pending the router stops reading, so the client has to wait."""
     await gpu.add_fault(kind="hang", next=1)
     async with wire_to(router.url) as wire:
-        wire.writer.write(ask(1_000) + LOOK * 1_000_000)
+        wire.writer.write(ask(1_000) + GET_HEALTH * 1_000_000)
         await gpu.wait_running(1)
         for _ in range(100):
             async with wire_to(router.url) as other:
-                await other.send(LOOK)
+                await other.send(GET_HEALTH)
                 assert (await other.answer())[0] == 200
         assert wire.writer.transport.get_write_buffer_size() > 20_000_000
         wire.hang_up()

@@ -17,11 +17,11 @@ async def test_a_full_queue_and_full_memory_are_429() -> None:
         router = await running.enter_async_context(start_router(config))
         await gpu.add_fault(kind="hang", next=1)
         for number in range(2):
-            await router.ask(f"r-{number}", prefer="respond-async")
+            await router.submit(f"r-{number}", prefer="respond-async")
 
-        heavy = await router.ask("heavy", given={"prompt": "x" * 10_000}, prefer="respond-async")
-        await router.ask("r-2", prefer="respond-async")
-        full = await router.ask("r-3", prefer="respond-async")
+        heavy = await router.submit("heavy", given={"prompt": "x" * 10_000}, prefer="respond-async")
+        await router.submit("r-2", prefer="respond-async")
+        full = await router.submit("r-3", prefer="respond-async")
 
         assert (heavy.status_code, heavy.json()["code"]) == (429, "memory_full")
         assert (full.status_code, full.json()["code"]) == (429, "queue_full")
@@ -38,7 +38,7 @@ async def test_failing_backends_are_503() -> None:
     async with failing(breaker_open_s=3600) as router:
         assert await breaker(router) == "open"
 
-        refused = await router.ask("too-soon")
+        refused = await router.submit("too-soon")
         assert (refused.status_code, refused.json()["code"]) == (503, "backends_down")
         assert "us-1" in refused.json()["detail"]
         assert int(refused.headers["retry-after"]) >= 1
@@ -73,7 +73,7 @@ async def test_an_unreachable_backend_is_detected_at_once() -> None:
             return bool(queues["regions"]["US"]["backends"][0]["breaker"]["health_check"] == "down")
 
         await until(down, "the health check has looked")
-        assert (await router.ask("refused")).json()["code"] == "backends_down"
+        assert (await router.submit("refused")).json()["code"] == "backends_down"
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ async def test_a_longer_wait_is_predicted_behind_larger_requests(gpu: Gpusim) ->
 async def _estimate_behind(router: Router, tokens: int, region: str) -> float:
     """The estimate for the last of five requests of this size."""
     for number in range(5):
-        await router.ask(
+        await router.submit(
             f"{region}-{number}",
             model="sized",
             region=region,
@@ -44,6 +44,6 @@ async def _estimate_behind(router: Router, tokens: int, region: str) -> float:
             params={"max_tokens": tokens},
             prefer="respond-async",
         )
-    view = await router.look(f"{region}-4")
+    view = await router.get(f"{region}-4")
     assert view.eta is not None
     return view.eta.p50_s

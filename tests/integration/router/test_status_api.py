@@ -10,8 +10,8 @@ from tests.fixtures.router import Router
 async def test_queues_show_running_and_waiting_requests(router: Router, gpu: Gpusim) -> None:
     running = [f"run-{number}" for number in range(4)]
     for request in running:
-        await router.ask(request, model="slow", tier="premium", prefer="respond-async")
-    await router.ask("wait-1", model="slow", tier="free", prefer="respond-async")
+        await router.submit(request, model="slow", tier="premium", prefer="respond-async")
+    await router.submit("wait-1", model="slow", tier="free", prefer="respond-async")
 
     status = QueueStatus.model_validate(await router.queues())
     region = status.regions["US"]

@@ -24,9 +24,9 @@ async def test_sigterm_completes_runs_and_answers_waiting_requests() -> None:
     async with server_that(gpu) as server:
         config = router_config({"us-1": backend("US", server.url, slots=1)}, stop_grace_s=WAIT_TIMEOUT_S)
         async with start_router(config) as router, within_timeout("the router stops as it should"):
-            running = asyncio.ensure_future(router.ask("running"))
+            running = asyncio.ensure_future(router.submit("running"))
             await arrived.wait()
-            waiting = asyncio.ensure_future(router.ask("waiting"))
+            waiting = asyncio.ensure_future(router.submit("waiting"))
 
             async def in_line() -> bool:
                 return bool((await router.queues())["waiting"] == 1)
@@ -38,7 +38,7 @@ async def test_sigterm_completes_runs_and_answers_waiting_requests() -> None:
             assert (refused_waiter.status_code, refused_waiter.json()["code"]) == (503, "router_stopping")
             assert int(refused_waiter.headers["retry-after"]) >= 1
             assert (await router.http.get("/readyz")).status_code == 503
-            late = await router.ask("late")
+            late = await router.submit("late")
             assert (late.status_code, late.json()["code"]) == (503, "router_stopping")
             assert int(late.headers["retry-after"]) >= 1
             finish.set()
@@ -51,7 +51,7 @@ async def test_a_run_that_takes_longer_than_the_grace_is_ended() -> None:
     async with start_gpusim(region="US", slots=1, default_load=0, default_run=60) as gpu:
         config = router_config({"us-1": backend("US", gpu.url, slots=1)}, stop_grace_s=0.5)
         async with start_router(config) as router:
-            running = asyncio.ensure_future(router.ask("endless"))
+            running = asyncio.ensure_future(router.submit("endless"))
             await gpu.wait_running(1)
             router.process.send(signal.SIGTERM)
 

@@ -18,7 +18,7 @@ SECRET = "only the owner may read this"
 SONG = {"prompt": SECRET, "model": "music", "duration": 30, "loop": True}
 
 
-async def look(api: ApiHarness, caller: Caller, path: str) -> Any:
+async def fetch(api: ApiHarness, caller: Caller, path: str) -> Any:
     await api.publish()
     await api.clock.advance(2)
     return await caller.get(path)
@@ -51,7 +51,7 @@ async def test_the_public_status_shows_no_private_data(api: ApiHarness) -> None:
     first = (await anna.post("/generate", SONG, 202))["job_id"]
     second = (await anna.post("/generate", SONG, 202))["job_id"]
     await api.start()
-    public = await look(api, api.caller(None), "/queue-status")
+    public = await fetch(api, api.caller(None), "/queue-status")
     assert public == {
         "queue_length": 2,
         "current_job": first,
@@ -69,7 +69,7 @@ async def test_processing_means_running_on_a_gpu(api: ApiHarness) -> None:
     await api.store.start(started)
     runs = encode_execution_id(decode_job_id(jobs[1]), 0, 0)
     api.router.statuses = [RouterStatus("http://router", 0, queues_with_runs(runs, "chat-1"))]
-    public = await look(api, api.caller(None), "/queue-status")
+    public = await fetch(api, api.caller(None), "/queue-status")
     assert [(job["id"], job["status"], job["position"]) for job in public["jobs"]] == [
         (jobs[1], "processing", 1),
         (jobs[0], "queued", 2),
@@ -106,7 +106,11 @@ def queues_with_runs(*request_ids: str) -> QueueStatus:
 
 async def test_the_status_of_an_empty_queue(api: ApiHarness) -> None:
     anonymous = api.caller(None)
-    assert await look(api, anonymous, "/queue-status") == {"queue_length": 0, "current_job": None, "jobs": []}
+    assert await fetch(api, anonymous, "/queue-status") == {
+        "queue_length": 0,
+        "current_job": None,
+        "jobs": [],
+    }
 
 
 async def test_the_queue_names_only_jobs_of_the_key(api: ApiHarness) -> None:
@@ -114,8 +118,8 @@ async def test_the_queue_names_only_jobs_of_the_key(api: ApiHarness) -> None:
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.start()
     await bert.submit(PIPELINE | {"name": "mine"})
-    await look(api, bert, "/api/queue")
-    queue = await look(api, bert, "/api/queue")
+    await fetch(api, bert, "/api/queue")
+    queue = await fetch(api, bert, "/api/queue")
     assert queue["total"] == 2
     theirs, mine = queue["jobs"]
     assert SECRET not in str(queue)
@@ -130,7 +134,7 @@ async def test_the_queue_has_the_documented_fields_without_a_key(api: ApiHarness
     anna = await api.user("anna", "premium")
     await anna.submit(GENERATION | {"name": SECRET, "duration": 10})
     await api.start()
-    queue = await look(api, api.caller(None), "/api/queue")
+    queue = await fetch(api, api.caller(None), "/api/queue")
     (job,) = queue["jobs"]
     assert set(queue) == {"jobs", "total"}
     assert job == {
@@ -157,7 +161,7 @@ async def test_the_list_is_in_the_order_of_service(api: ApiHarness) -> None:
     a, b, c, d = (job["job_id"] for job in batch["jobs"])
     single = await other.submit(GENERATION)
     admins = await best.submit(GENERATION)
-    listed = [job["id"] for job in (await look(api, best, "/api/queue"))["jobs"]]
+    listed = [job["id"] for job in (await fetch(api, best, "/api/queue"))["jobs"]]
     assert listed[0] == admins
     assert set(listed[1:3]) == {a, single}
     assert listed[3:] == [b, c, d]
@@ -172,13 +176,13 @@ async def test_a_paid_job_is_first_in_the_list(api: ApiHarness) -> None:
     await PostgresCredit(api.store.database).change(user.id, 5, "")
     first, second = await anna.submit(GENERATION), await anna.submit(GENERATION)
     await anna.post(f"/api/v1/jobs/{second}/skip")
-    listed = (await look(api, anna, "/api/queue"))["jobs"]
+    listed = (await fetch(api, anna, "/api/queue"))["jobs"]
     assert [(job["id"], job["priority"]) for job in listed] == [(second, "skipped"), (first, "creator")]
 
 
 async def test_status_has_the_scheduler_and_the_wait_for_each_model(api: ApiHarness) -> None:
     anonymous = api.caller(None)
-    status = await look(api, anonymous, "/status")
+    status = await fetch(api, anonymous, "/status")
     assert status["status"] == "no router answers"
     assert status["scheduler"]["max_batch_size"] == 3
     assert status["scheduler"]["starvation_timeouts"] == {
@@ -204,7 +208,7 @@ async def test_status_has_the_scheduler_and_the_wait_for_each_model(api: ApiHarn
     anna = await api.user(tier="creator")
     for _ in range(4):
         await anna.post("/generate", SONG, 202)
-    status = await look(api, anonymous, "/status")
+    status = await fetch(api, anonymous, "/status")
     assert (status["scheduler"]["last_model_used"], status["scheduler"]["batch_count"]) == ("audio", 2)
     assert status["queue"] == {"running": 0, "waiting": 4, "retrying": 0}
     assert status["estimated_wait"]["audio"] == 45
