@@ -113,6 +113,15 @@ def test_there_is_no_estimate_when_no_backend_can_run_it() -> None:
     assert estimate(queues(forecast={})) is None
 
 
+@pytest.mark.parametrize(("exclusive", "position"), [(False, 14), (True, 5)])
+def test_a_job_that_nothing_can_run_is_behind_what_waits_for_its_region(
+    exclusive: bool, position: int
+) -> None:
+    status = queues(forecast={}, by_tier={"premium": 4, "free": 8, "lower": 16}, by_model={"m": 3, "n": 9})
+    target = EstimateTarget("m", "US", ("premium", "free"), "anna", exclusive=exclusive)
+    assert RouterForecast(status).position(target, QueueAhead(own=1)) == position
+
+
 def test_a_new_job_waits_for_one_round_of_the_lanes() -> None:
     assert jobs_ahead(0, {"bulk": 1000, "other": 3}, "mine") == QueueAhead(0, 2)
 

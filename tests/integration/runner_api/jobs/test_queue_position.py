@@ -22,7 +22,7 @@ from tests.integration.runner_api.harness import CONFIG, GENERATION, MATRIX, Api
 SONG = {"kind": "generation", "model": "music", "prompt": "a song", "region": "US"}
 
 
-def forecast_of(model: str, wait_s: float, requests_by_user: dict[str, int] | None = None) -> RouterStatus:
+def forecast_of(model: str, wait_s: float, **more: Any) -> RouterStatus:
     region = RegionStatus(
         region="US",
         concurrency=4,
@@ -33,10 +33,10 @@ def forecast_of(model: str, wait_s: float, requests_by_user: dict[str, int] | No
         failed=0,
         cancelled=0,
         forecast={model: ModelForecast(wait_s=dict.fromkeys(CONFIG.tiers, wait_s), pace_s=0.5)},
-        requests_by_user=requests_by_user or {},
         slots=4,
         busy=4,
         healthy=True,
+        **more,
     )
     queues = QueueStatus(
         regions={"US": region}, global_retry=0, backing_off=0, waiting=0, running=0, held_bytes=0
@@ -145,6 +145,13 @@ async def test_jobs_accepted_while_routers_are_read_are_ahead_afterwards(api: Ap
     assert [await _next_position(anna) for _ in range(3)] == [2, 3, 4]
     answers.set()
     assert await _next_position(anna) == 5
+
+
+async def test_jobs_at_a_router_are_ahead_while_nothing_can_run(api: ApiHarness) -> None:
+    anna = await api.user(tier="creator")
+    api.router.statuses = [forecast_of("flux", 1.0, by_tier={"creator": 6})]
+    accepted = await anna.post("/api/v1/jobs", SONG, 202)
+    assert (accepted["position"], accepted["estimated_wait_s"]) == (7, None)
 
 
 async def _next_position(caller: Caller) -> Any:

@@ -80,7 +80,8 @@ class _Snapshot:
         best: WaitEstimate | None = None
         for router in self.routers:
             best = sooner(best, router.estimate(target, here))
-        position = here.own + here.others + 1 if best is None else best.position
+        waiting = (router.position(target, here) for router in self.routers)
+        position = min(waiting, default=here.own + here.others + 1) if best is None else best.position
         if job_class in self.stats.paused:
             return WaitEstimate(position, reason=f"class {job_class} is paused")
         if not self.routers:

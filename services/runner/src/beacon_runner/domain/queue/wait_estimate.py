@@ -71,6 +71,15 @@ class RouterForecast:
                 best = sooner(best, self._in_region(name, target, here))
         return best
 
+    def position(self, target: EstimateTarget, here: QueueAhead) -> int:
+        """While nothing can run it: behind all that waits for its region in its tier and in higher ones."""
+        region, waiting = self._queues.regions.get(target.region), 0
+        if region is not None and target.exclusive:
+            waiting = region.by_model.get(target.model, 0)
+        elif region is not None:
+            waiting = sum(region.by_tier.get(tier, 0) for tier in target.tiers)
+        return waiting + here.own + here.others + 1
+
     def requests_of(self, user: str) -> int:
         """That wait or run there."""
         return sum(region.requests_by_user.get(user, 0) for region in self._queues.regions.values())
