@@ -1,5 +1,6 @@
 """One delivery of a job without I/O: started executions, reports, verdict."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -426,3 +427,21 @@ def test_the_router_learns_how_many_executions_follow_each_one() -> None:
     started = [run.start_next(2), run.start_next(2)]
 
     assert [one.following for one in started if one is not None] == [1, 0]
+
+
+def test_outputs_are_not_kept_until_the_job_ends() -> None:
+    """A job may have thousands of executions with large outputs."""
+    run = opened(spec=MATRIX | {"questions": [{"id": f"q{n}", "prompt": "?"} for n in range(20)]})
+    size, executions = 1_000_000, start(run, 100)
+    tracemalloc.start()
+    try:
+        for number, pending in enumerate(executions):
+            view = DONE.model_copy(update={"output": f"{number}" * size, "response": {"text": "x" * size}})
+            run.finish(pending, view, AT)
+            assert len(run.take_report().executions) == 1
+            del view
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < size
+    assert verdict(run) == Finished(JobState.COMPLETED, {})

@@ -206,7 +206,8 @@ class JobRun:
             return
         self._updates.pop(ordinal, None)
         report = _result(pending, outcome, at, start_reported=recorded is ExecutionState.RUNNING)
-        self._results.append(report)
+        # The verdict on a step of a pipeline takes its output into the context.
+        self._results.append(report if "steps" in self.job.spec else _without_output(report))
         self._unrecorded[ordinal] = report
         self.has_results = True
         if self._left and report.state is ExecutionState.CANCELLED:
@@ -247,7 +248,7 @@ class JobRun:
         report = StageReport(self.job, executions, self.verdict, self._recorded, updates)
         self._recorded_states.update((one.execution.ordinal, one.state) for one in executions)
         self._shows_progress |= bool(executions)
-        self._recorded += executions
+        self._recorded += tuple(map(_without_output, executions))
         self._unrecorded, self._updates = {}, {}
         self.names_new_run = self.has_results = False
         return report
@@ -297,6 +298,11 @@ def _result(
         usage=outcome.usage,
         files=tuple(outcome.files) if outcome.state is InferenceState.COMPLETED else (),
     )
+
+
+def _without_output(report: ExecutionReport) -> ExecutionReport:
+    """A job has thousands of them in memory until it ends."""
+    return report._replace(output=None, stored=None, response=None)
 
 
 def _failed(
