@@ -119,8 +119,39 @@ async def test_all_runs_are_revoked_when_the_lease_ends_out_of_reach() -> None:
         await lease.stop()
 
 
+async def test_a_release_that_fails_is_repeated_at_a_bounded_rate() -> None:
+    """Other processes wait for the tokens while the limiter is out of reach."""
+    clock = ManualClock()
+    limiter = Unreachable(clock, lease_s=LEASE_S)
+    lease, other = (CapacityLease(SharedLimit("g", 1), limiter, clock, lambda _: None) for _ in range(2))
+    for each in (lease, other):
+        await each.start()
+    try:
+        lease.set_demand(1)
+        await clock.advance(0)
+        lease.acquired()
+        other.set_demand(1)
+        await clock.advance(0)
+        limiter.reachable = False
+        lease.released()
+        await clock.advance(1.0)
+
+        assert 1 <= limiter.refused <= 5
+    finally:
+        limiter.reachable = True
+        for each in (lease, other):
+            await each.stop()
+
+
 class Unreachable(MemoryLimiter):
     reachable = True
+    refused = 0
+
+    async def release(self, limit: SharedLimit, tokens: Sequence[Token]) -> int:
+        if not self.reachable:
+            self.refused += 1
+            raise LimiterUnavailableError("no connection")
+        return await super().release(limit, tokens)
 
     async def renew(self, limit: SharedLimit, held: Sequence[Token], waiting: Sequence[Token]) -> TokenStatus:
         if not self.reachable:

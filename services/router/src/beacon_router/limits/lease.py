@@ -200,7 +200,6 @@ class CapacityLease:
     def _release(self, count: int) -> None:
         for _ in range(min(count, len(self._held) - self._used)):
             self._releasing.append(self._held.popitem()[0])
-        if self._releasing:
             self._wakeup.set()
 
     @property
@@ -291,4 +290,6 @@ class CapacityLease:
             pause_s = min(pause_s, self._recheck_at - now)
         if self._contended and len(self._held) > self._used:
             pause_s = min(pause_s, max(self._hold_unused_s, 0.01))
+        if self._releasing:  # the last request failed
+            pause_s = min(pause_s, self._renew_every_s / 4)
         return max(pause_s, 0.01) if pause_s > 0 else self._renew_every_s / 4
