@@ -24,7 +24,7 @@ from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.jobs.job_commands import PostgresJobCommands
 from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
-from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
+from beacon_runner.postgres.webhooks.endpoints import PostgresWebhooks
 from benchmarks.harness.process import ROOT
 from benchmarks.harness.servers import RunTarget
 from benchmarks.router.processes import TOKEN, free_port, serving

@@ -30,7 +30,7 @@ from beacon_runner.application.interactive_usage import UsageRecorder
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.execution.stage_result import ClaimedJob
 from beacon_runner.domain.inputs.encoded_request import EncodedRequest
-from beacon_runner.domain.webhooks.webhook_urls import Network
+from beacon_runner.domain.webhooks.urls import Network
 from beacon_runner.ports.interactive import InteractiveEvent, OnEvent
 from beacon_runner.ports.priorities import Priorities
 from beacon_runner.ports.router import CancelResult, RouterStatus, RouterUnreachable

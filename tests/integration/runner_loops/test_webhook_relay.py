@@ -15,7 +15,7 @@ from beacon_runner.domain.webhooks.webhooks import NewEndpoint, new_secret
 from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.listener import PostgresListener
-from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
+from beacon_runner.postgres.webhooks.endpoints import PostgresWebhooks
 from tests.fixtures.module_process import ModuleProcess
 from tests.fixtures.waiting import until, within_timeout
 from tests.fixtures.webhook_receiver import webhook_receiver

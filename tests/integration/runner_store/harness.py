@@ -19,7 +19,7 @@ from beacon_runner.domain.execution.retry_policy import RetryPolicy
 from beacon_runner.domain.execution.stage_result import ClaimedJob, ExecutionReport, StageReport
 from beacon_runner.domain.execution.verdict import decide
 from beacon_runner.domain.jobs.admission import AdmittedJob
-from beacon_runner.domain.jobs.jobs import ExecutionRecord, JobRecord
+from beacon_runner.domain.jobs.records import ExecutionRecord, JobRecord
 from beacon_runner.domain.jobs.submissions import NewJob
 from beacon_runner.domain.queue.messages import Message, OutboxEntry
 from beacon_runner.ports.cancels import RouterCancel

@@ -18,8 +18,8 @@ from beacon_runner.domain.jobs.submissions import Schedule
 from beacon_runner.domain.webhooks.webhooks import EndpointChange, NewEndpoint, new_secret
 from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.jobs.schedule import PostgresSchedule
-from beacon_runner.postgres.webhooks.webhook_deliveries import PostgresDeliveries
-from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
+from beacon_runner.postgres.webhooks.deliveries import PostgresDeliveries
+from beacon_runner.postgres.webhooks.endpoints import PostgresWebhooks
 from tests.fixtures.waiting import until
 from tests.integration.runner_store.harness import (
     GENERATION,

@@ -18,7 +18,7 @@ from beacon_runner.domain.errors import (
 )
 from beacon_runner.domain.execution.retry_policy import RetryPolicy
 from beacon_runner.domain.jobs.commands import decide_cancel, decide_resume, decide_retry, decide_skip
-from beacon_runner.domain.jobs.jobs import AttemptRecord, ExecutionRecord, JobHead, JobRecord
+from beacon_runner.domain.jobs.records import AttemptRecord, ExecutionRecord, JobHead, JobRecord
 from beacon_runner.domain.jobs.states import LIVE, TERMINAL, WAITING
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from beacon_contracts.ids import DeliveryId, JobId, WebhookId, decode_job_id, new_uuid
 from beacon_contracts.webhooks import DeliveryState
-from beacon_runner.domain.webhooks.webhook_urls import is_allowed, url_problem
+from beacon_runner.domain.webhooks.urls import is_allowed, url_problem
 from beacon_runner.domain.webhooks.webhooks import (
     ATTEMPTS_AT_S,
     JITTER,

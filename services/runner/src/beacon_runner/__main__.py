@@ -17,8 +17,7 @@ from beacon_config import ConfigError, load_config
 from beacon_lifecycle import run_process, tune_gc
 from beacon_runner.domain.errors import StoreUnavailableError
 from beacon_runner.migrations import ChangedMigrationError, UnknownVersionError
-from beacon_runner.settings import BootstrapSettings, DatabaseSettings, RunnerSettings
-from beacon_runner.wiring.role import Role
+from beacon_runner.settings import BootstrapSettings, DatabaseSettings, Role, RunnerSettings
 from beacon_telemetry import configure_logging
 
 log = structlog.get_logger("beacon.runner")

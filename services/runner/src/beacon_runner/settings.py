@@ -1,5 +1,6 @@
 """Settings from the environment: addresses, secrets and the path of the configuration file."""
 
+from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,6 +10,15 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from beacon_config.file_store_url import checked_file_store_url
 from beacon_contracts.api_keys import is_api_key
+
+
+class Role(StrEnum):
+    """Of a process; `all` is the other three."""
+
+    API = "api"
+    WORKER = "worker"
+    RELAY = "relay"
+    ALL = "all"
 
 
 class DatabaseSettings(BaseSettings):

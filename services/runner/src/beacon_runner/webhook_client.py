@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from beacon_lifecycle import Clock
-from beacon_runner.domain.webhooks.webhook_urls import (
+from beacon_runner.domain.webhooks.urls import (
     AddressNotAllowedError,
     Network,
     checked_address,

@@ -15,8 +15,8 @@ from beacon_runner.domain.webhooks.webhooks import ATTEMPTS_AT_S
 from beacon_runner.maintenance.webhook_delivery import PER_ENDPOINT, WebhookDelivery
 from beacon_runner.maintenance.webhook_retention import WebhookRetention
 from beacon_runner.metrics import WebhookMetrics
-from beacon_runner.postgres.webhooks.webhook_deliveries import PostgresDeliveries
-from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
+from beacon_runner.postgres.webhooks.deliveries import PostgresDeliveries
+from beacon_runner.postgres.webhooks.endpoints import PostgresWebhooks
 from beacon_runner.webhook_client import WebhookClient
 from beacon_telemetry import new_registry
 from tests.fixtures.waiting import within_timeout

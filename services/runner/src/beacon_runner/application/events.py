@@ -7,7 +7,7 @@ from beacon_contracts.ids import JobId, UserId
 from beacon_lifecycle import Clock
 from beacon_runner.application.jobs import JobService
 from beacon_runner.application.position_events import PositionEvents
-from beacon_runner.domain.jobs.jobs import EventRecord, JobRecord
+from beacon_runner.domain.jobs.records import EventRecord, JobRecord
 from beacon_runner.domain.jobs.states import LIVE
 from beacon_runner.ports.events import JobWatch
 

@@ -34,7 +34,7 @@ from beacon_runner.domain.files.files import (
     object_name,
     signed_path,
 )
-from beacon_runner.domain.jobs.jobs import JobRecord
+from beacon_runner.domain.jobs.records import JobRecord
 from beacon_runner.ports.files import FileRecords
 
 READ_BYTES = 262_144

@@ -30,7 +30,7 @@ from beacon_runner.domain.jobs.commands import (
     decide_retry,
     decide_skip,
 )
-from beacon_runner.domain.jobs.jobs import (
+from beacon_runner.domain.jobs.records import (
     AttemptRecord,
     ExecutionPlace,
     ExecutionRecord,

@@ -8,7 +8,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.application.queue_position import JobPosition, PositionService
 from beacon_runner.domain.execution.stage_result import EventDraft
 from beacon_runner.domain.jobs.commands import JobVersion
-from beacon_runner.domain.jobs.jobs import JobRecord
+from beacon_runner.domain.jobs.records import JobRecord
 from beacon_runner.ports.jobs import JobCommands
 
 INTERVAL_S = 3.0

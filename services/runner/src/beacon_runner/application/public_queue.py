@@ -21,7 +21,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import QueueUnavailableError
-from beacon_runner.domain.jobs.jobs import LiveJob
+from beacon_runner.domain.jobs.records import LiveJob
 from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.queue_admin import QueueAdmin, Upcoming
 from beacon_runner.ports.router import RouterPort, RouterStatus

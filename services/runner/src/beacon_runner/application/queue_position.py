@@ -11,7 +11,7 @@ from beacon_contracts.wait_reason import ExecutionWait
 from beacon_lifecycle import Clock
 from beacon_runner.application.wait_estimator import WaitEstimator
 from beacon_runner.domain.execution.plan import ExecutionKey, unfinished
-from beacon_runner.domain.jobs.jobs import JobRecord
+from beacon_runner.domain.jobs.records import JobRecord
 from beacon_runner.domain.jobs.states import LIVE
 from beacon_runner.ports.jobs import JobQueries
 from beacon_runner.ports.router import RouterPort

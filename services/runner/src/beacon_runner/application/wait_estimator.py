@@ -17,7 +17,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.application.cached_snapshot import CachedSnapshot
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.execution.plan import first_target
-from beacon_runner.domain.jobs.jobs import JobRecord
+from beacon_runner.domain.jobs.records import JobRecord
 from beacon_runner.domain.jobs.submissions import NewJob
 from beacon_runner.domain.queue.wait_estimate import (
     EstimateTarget,

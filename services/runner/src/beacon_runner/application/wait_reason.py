@@ -12,7 +12,7 @@ from beacon_lifecycle import Clock
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.errors import QueueUnavailableError
 from beacon_runner.domain.execution.plan import first_target
-from beacon_runner.domain.jobs.jobs import JobRecord
+from beacon_runner.domain.jobs.records import JobRecord
 from beacon_runner.domain.jobs.states import LIVE
 from beacon_runner.ports.queue_admin import QueuePlace
 from beacon_runner.ports.router import RouterStatus

@@ -9,7 +9,7 @@ from beacon_contracts.jobs import JobWebhook
 from beacon_contracts.webhooks import JOB_EVENTS, NewWebhook, WebhookChange
 from beacon_runner.domain.accounts.users import Principal
 from beacon_runner.domain.errors import InvalidFieldsError
-from beacon_runner.domain.webhooks.webhook_urls import Network, url_problem
+from beacon_runner.domain.webhooks.urls import Network, url_problem
 from beacon_runner.domain.webhooks.webhooks import (
     ROTATION_S,
     SECRET_BYTES,

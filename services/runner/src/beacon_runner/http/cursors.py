@@ -22,7 +22,7 @@ from beacon_contracts.ids import (
 )
 from beacon_runner.domain.errors import InvalidFieldsError
 from beacon_runner.domain.jobs.dead_letters import DeadLetterCursor
-from beacon_runner.domain.jobs.jobs import ExecutionPlace
+from beacon_runner.domain.jobs.records import ExecutionPlace
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

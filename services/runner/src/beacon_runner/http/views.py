@@ -17,7 +17,7 @@ from beacon_contracts.jobs import (
 )
 from beacon_runner.application.jobs import ExecutionSlice, JobDetails, SkippedJob
 from beacon_runner.domain.execution.plan import ExecutionKey
-from beacon_runner.domain.jobs.jobs import (
+from beacon_runner.domain.jobs.records import (
     AttemptRecord,
     EventRecord,
     ExecutionRecord,

@@ -9,7 +9,7 @@ from beacon_runner.domain.execution.plan import ExecutionKey
 from beacon_runner.domain.execution.stage_result import EventDraft
 from beacon_runner.domain.jobs.commands import CancelDecision, JobVersion, RetryDecision, SkipDecision
 from beacon_runner.domain.jobs.job_filter import JobFilter
-from beacon_runner.domain.jobs.jobs import (
+from beacon_runner.domain.jobs.records import (
     AttemptRecord,
     EventRecord,
     ExecutionPart,

@@ -34,7 +34,7 @@ from beacon_runner.domain.execution.retry_policy import RetryPolicy
 from beacon_runner.domain.jobs.admission import Admission
 from beacon_runner.domain.queue.classes import front_class, usable_classes
 from beacon_runner.domain.queue.messages import OutboxEntry
-from beacon_runner.domain.webhooks.webhook_urls import Network
+from beacon_runner.domain.webhooks.urls import Network
 from beacon_runner.http.admin.admin_routes import Operations, admin_routes
 from beacon_runner.http.admin.audit_routes import audit_routes
 from beacon_runner.http.admin.backend_routes import backend_routes, model_routes
@@ -83,7 +83,7 @@ from beacon_runner.postgres.jobs.operations import PostgresOperations
 from beacon_runner.postgres.jobs.outbox import PostgresOutbox
 from beacon_runner.postgres.jobs.pauses import PostgresPauses
 from beacon_runner.postgres.jobs.submissions import PostgresSubmissions
-from beacon_runner.postgres.webhooks.webhooks import PostgresWebhooks
+from beacon_runner.postgres.webhooks.endpoints import PostgresWebhooks
 from beacon_runner.priority_client import PriorityService
 from beacon_runner.redis_queue import Layout, RedisQueueAdmin
 from beacon_runner.redis_queue.request_limits import RedisRequestLimits

@@ -18,12 +18,11 @@ from beacon_runner.postgres.jobs.claims import PostgresClaims
 from beacon_runner.postgres.jobs.demand import PostgresDemand
 from beacon_runner.router_client import RouterClient
 from beacon_runner.router_client.batches import MAX_BATCH_BYTES
-from beacon_runner.settings import RunnerSettings
+from beacon_runner.settings import Role, RunnerSettings
 from beacon_runner.wiring.api import build_api
 from beacon_runner.wiring.configuration import ProcessConfig
 from beacon_runner.wiring.loops import RelayStore, Transport, build_relay, build_worker
 from beacon_runner.wiring.resources import Resource
-from beacon_runner.wiring.role import Role
 from beacon_runner.wiring.status_server import build_status_server
 from beacon_runner.wiring.webhooks import build_webhooks
 from beacon_runner.worker.executor import RouterExecutor

@@ -10,7 +10,7 @@ from beacon_runner.maintenance.webhook_retention import WebhookRetention
 from beacon_runner.metrics import WebhookMetrics
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.listener import PostgresListener
-from beacon_runner.postgres.webhooks.webhook_deliveries import PostgresDeliveries
+from beacon_runner.postgres.webhooks.deliveries import PostgresDeliveries
 from beacon_runner.settings import RunnerSettings
 from beacon_runner.webhook_client import WebhookClient
 from beacon_runner.wiring.loops import MAX_BACKOFF_S, Transport

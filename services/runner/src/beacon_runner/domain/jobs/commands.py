@@ -16,7 +16,7 @@ from beacon_runner.domain.errors import (
     RetriesExhaustedError,
 )
 from beacon_runner.domain.execution.retry_policy import RetryPolicy, allowed_attempts
-from beacon_runner.domain.jobs.jobs import ExecutionRecord, JobRecord
+from beacon_runner.domain.jobs.records import ExecutionRecord, JobRecord
 from beacon_runner.domain.jobs.states import (
     LIVE,
     WAITING,

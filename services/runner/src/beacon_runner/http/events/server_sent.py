@@ -7,7 +7,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from beacon_contracts.ids import JobId
-from beacon_runner.domain.jobs.jobs import EventRecord
+from beacon_runner.domain.jobs.records import EventRecord
 from beacon_runner.http.events.stream_end import JOB_OVER, SERVER_STOPPING, stream_end_of
 from beacon_runner.http.problems import EXPECTED_ERRORS
 from beacon_runner.http.views import event_view

@@ -15,7 +15,7 @@ from beacon_http.replies import view_response
 from beacon_runner.application.files import FileService, joined
 from beacon_runner.application.jobs import JobService
 from beacon_runner.domain.files.files import ARCHIVE, SIGNED_PATH, FileRecord, archive_target, file_target
-from beacon_runner.domain.jobs.jobs import JobRecord
+from beacon_runner.domain.jobs.records import JobRecord
 from beacon_runner.http.auth import ApiKeyCache, principal_of, require_scope
 from beacon_runner.http.byte_ranges import read_range
 from beacon_runner.http.cursors import Cursor, JobPath, PageSize, read_file_cursor

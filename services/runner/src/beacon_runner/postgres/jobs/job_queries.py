@@ -15,7 +15,7 @@ from beacon_contracts.jobs import ExecutionState, JobState
 from beacon_contracts.tiers import JobClass
 from beacon_runner.domain.execution.plan import ExecutionKey
 from beacon_runner.domain.jobs.job_filter import JobFilter
-from beacon_runner.domain.jobs.jobs import (
+from beacon_runner.domain.jobs.records import (
     AttemptRecord,
     EventRecord,
     ExecutionPart,

@@ -13,7 +13,7 @@ from beacon_runner.domain.webhooks.webhooks import (
 )
 from beacon_runner.postgres.database import Database
 from beacon_runner.postgres.statements import statements
-from beacon_runner.postgres.webhooks.webhooks import change_endpoint
+from beacon_runner.postgres.webhooks.endpoints import change_endpoint
 
 _SQL = statements("webhooks")
 
