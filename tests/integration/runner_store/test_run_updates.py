@@ -127,7 +127,7 @@ async def test_a_confirmed_cancel_forgets_the_run(harness: StoreHarness) -> None
     await disable(harness, disabled=True)
     (cancel,) = await harness.cancels.take(10)
     assert cancel.remotes == {0: REMOTE}
-    await harness.cancels.settle(job, [])
+    await harness.cancels.settle(job, cancel.fence, [])
     await disable(harness, disabled=False)
     (recorded,) = (await harness.claim()).recorded_executions
     assert recorded.remote is None

@@ -1,13 +1,40 @@
 """Stored cancels that no router has confirmed when the job is stopped again or goes on."""
 
+from dataclasses import dataclass
+
 from beacon_contracts.accounts import DisabledJobs
 from beacon_contracts.ids import JobId
+from beacon_contracts.inference import InferenceState, InferenceView, RemoteRun, Timing
 from beacon_contracts.jobs import JobState
+from beacon_runner.maintenance.cancel_notifier import CancelNotifier
+from beacon_runner.ports.router import CancelResult
 from beacon_runner.postgres.accounts.users import PostgresUsers
 from beacon_runner.postgres.jobs.schedule import PostgresSchedule
 from tests.integration.runner_store.harness import StoreHarness
+from tests.integration.runner_store.test_run_updates import REMOTE, updates
 
+RUN_S = 3.0
 AGE = "UPDATE router_cancels SET created_at = now() - interval '290 seconds', next_try_at = now()"
+
+
+@dataclass(frozen=True)
+class RouterOfRun:
+    """A router that knows the run of this fence, which it has cancelled."""
+
+    fence: int
+
+    async def cancel(self, request_id: str, region: str | None = None, **_: object) -> CancelResult:
+        view = InferenceView(
+            request_id=request_id,
+            state=InferenceState.CANCELLED,
+            model="flux",
+            requested_region=region or "US",
+            actual_region="US",
+            backend="us-1",
+            fence=self.fence,
+            timing=Timing(queued_s=1.0, load_s=2.0, run_s=RUN_S),
+        )
+        return CancelResult((view,))
 
 
 async def expired(harness: StoreHarness) -> JobId:
@@ -24,16 +51,36 @@ async def test_a_resumed_job_is_not_stopped_by_the_cancel_of_its_expiry(harness:
     """A router that does not know the new run would cancel it at its provider."""
     job = await expired(harness)
     await harness.jobs.resume(job, None)
-    assert await harness.cancels.take(10) == []
+    claimed = await harness.claim()
+    await harness.claims.record([updates(claimed, REMOTE, None)])
+    (cancel,) = await harness.cancels.take(10)
+    assert cancel.fence < claimed.fence, "requests under a later fence are not cancelled"
+    assert cancel.remotes == {}
+    await harness.cancels.settle(job, cancel.fence, [])
+    remote = await harness.database.fetchval("SELECT remote FROM executions WHERE job_id = $1", job)
+    assert RemoteRun.model_validate(remote) == REMOTE
+
+
+async def test_the_cancelled_run_of_a_resumed_job_is_counted_when_a_router_reports_it(
+    harness: StoreHarness,
+) -> None:
+    job = await expired(harness)
+    await harness.jobs.resume(job, None)
+    await harness.start(await harness.claim())
+    await CancelNotifier(harness.cancels, RouterOfRun(fence=1)).run_once()
+    assert await harness.database.fetchval("SELECT sum(run_s) FROM usage_records") == RUN_S
+    assert (await harness.job(job)).head.state is JobState.PROCESSING
 
 
 async def test_a_job_that_expired_and_was_resumed_can_be_cancelled(harness: StoreHarness) -> None:
     job = await expired(harness)
     await harness.jobs.resume(job, None)
+    claimed = await harness.claim()
     (cancel,) = await harness.cancel(job)
     assert (await harness.job(job)).head.state is JobState.CANCELLED
     await harness.database.execute(AGE)
-    assert [one.fence for one in await harness.cancels.take(10)] == [cancel.fence]
+    assert cancel.fence == claimed.fence + 1
+    assert sorted(one.fence for one in await harness.cancels.take(10)) == [claimed.fence - 1, cancel.fence]
 
 
 async def test_a_held_job_can_be_cancelled_before_the_routers_have_answered(harness: StoreHarness) -> None:

@@ -120,12 +120,25 @@ async def stopped_by_expiry_and_resumed(harness: StoreHarness, job: JobId) -> No
     await harness.jobs.resume(job, HARNESS_USER)
 
 
+async def stopped_by_expiry_and_claimed_again(harness: StoreHarness, job: JobId) -> None:
+    await stopped_by_expiry_and_resumed(harness, job)
+    await harness.start(await harness.claim())
+
+
 async def stopped_by_hold(harness: StoreHarness, _: JobId) -> None:
     async with harness.database.transaction() as connection:
         await stop_jobs(connection, HARNESS_USER, DisabledJobs.HOLD)
 
 
-@pytest.mark.parametrize("stop", [stopped_by_cancel, stopped_by_expiry_and_resumed, stopped_by_hold])
+@pytest.mark.parametrize(
+    "stop",
+    [
+        stopped_by_cancel,
+        stopped_by_expiry_and_resumed,
+        stopped_by_expiry_and_claimed_again,
+        stopped_by_hold,
+    ],
+)
 async def test_a_run_that_a_router_has_stopped_is_counted(
     harness: StoreHarness, stop: Callable[[StoreHarness, JobId], Coroutine[Any, Any, None]]
 ) -> None:
@@ -146,7 +159,7 @@ async def test_a_run_that_a_router_has_stopped_is_counted(
         timing=timing,
     )
     for _ in range(2):
-        await harness.cancels.settle(job, [CancelledRun(execution, view)])
+        await harness.cancels.settle(job, claimed.fence + 1, [CancelledRun(execution, view)])
     ((user, _, model, region, _, _, run_s),) = await used(harness)
     assert (user, model, region, run_s) == (HARNESS_USER, "flux", "EU", 3.0)
 

@@ -69,9 +69,9 @@ async def test_a_paid_skip_of_a_held_job_is_not_refunded(
     await admin.post(f"/admin/users/{user}/credit", {"amount": 5})
     await api.publish()
     await anna.post(f"/api/v1/jobs/{job_id}/skip")
-    await api.claim()
+    (claimed,) = await api.claim()
     await disable(admin, user)
-    await api.store.cancels.settle(decode_job_id(job_id), [])
+    await api.store.cancels.settle(decode_job_id(job_id), claimed.fence + 1, [])
     assert (await admin.job(job_id))["price_paid"] == 1
 
 

@@ -99,7 +99,7 @@ async def test_a_user_is_deleted_with_all_data_but_an_anonymous_ledger(
         await runner(api).run_once()
     path = f"/api/v1/operations/{operation['operation_id']}"
     assert (await admin.get(path))["state"] == "running", "one of its jobs may still run at a router"
-    await api.store.cancels.settle(running.id, [])
+    await api.store.cancels.settle(running.id, running.fence + 1, [])
     await api.store.database.execute(LATER)
     done_operation = await finish(api, admin, operation)
     assert done_operation["changed"] == 4

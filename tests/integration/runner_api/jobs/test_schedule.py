@@ -140,7 +140,7 @@ async def test_a_running_job_expires_and_is_resumed(api: ApiHarness, anna: Calle
     assert await api.store.claims.record([judged(claimed, "a", "b", "c", "d")]) == frozenset()
     (cancel,) = await api.store.cancels.take(10)
     assert (cancel.job, len(cancel.executions)) == (claimed.id, 4)
-    await api.store.cancels.settle(claimed.id, [])
+    await api.store.cancels.settle(claimed.id, cancel.fence, [])
     resumed = await anna.post(f"/api/v1/jobs/{job_id}/resume", None, 202)
     assert (resumed["status"], resumed["expires_at"]) == ("queued", None)
     await relay(api)

@@ -109,7 +109,7 @@ async def test_a_job_is_deleted_after_its_end(api: ApiHarness, anna: Caller) -> 
     await anna.post(f"/api/v1/jobs/{job_id}/cancel")
     refused = await anna.http.delete(f"/api/v1/jobs/{job_id}")
     assert (refused.status_code, refused.json()["code"]) == (409, "wrong_state"), "it may run at a router"
-    await api.store.cancels.settle(claimed.id, [])
+    await api.store.cancels.settle(claimed.id, claimed.fence + 1, [])
     assert (await anna.http.delete(f"/api/v1/jobs/{job_id}")).status_code == 204
     assert (await anna.http.delete(f"/api/v1/jobs/{job_id}")).status_code == 404
 

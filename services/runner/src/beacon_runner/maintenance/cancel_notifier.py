@@ -71,4 +71,4 @@ class CancelNotifier:
         # The cancelled run has the fence before the one of the cancel.
         found = [(key, answer.run(cancel.fence - 1)) for key, answer in answers]
         runs = [CancelledRun(key, run) for key, run in found if run is not None]
-        await self.store.settle(cancel.job, runs)
+        await self.store.settle(cancel.job, cancel.fence, runs)

@@ -38,6 +38,6 @@ class CancelStore(Protocol):
         """The cancels that are due; each is returned again, with a growing delay, until it is settled."""
         ...
 
-    async def settle(self, job: JobId, runs: Sequence[CancelledRun]) -> None:
-        """The routers have confirmed. A paid price is refunded unless something ran."""
+    async def settle(self, job: JobId, fence: int, runs: Sequence[CancelledRun]) -> None:
+        """The routers have confirmed. A paid price is refunded unless something ran, or the job goes on."""
         ...

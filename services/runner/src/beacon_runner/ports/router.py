@@ -72,8 +72,8 @@ class CancelResult:
     unanswered: tuple[str, ...] = ()
 
     def run(self, fence: int) -> InferenceView | None:
-        """What a backend received under this fence or a later one, with any outcome."""
-        ran = (view for view in self.views if view.backend is not None and view.fence >= fence)
+        """What a backend received under this fence, with any outcome."""
+        ran = (view for view in self.views if view.backend is not None and view.fence == fence)
         return next(ran, None)
 
 

@@ -20,6 +20,7 @@ DROP FUNCTION tags_of (jsonb);
 DROP FUNCTION label_keys (jsonb);
 DROP FUNCTION label_key (text, text);
 DROP FUNCTION id_at (timestamptz);
+DROP FUNCTION cancel_fence;
 DROP TABLE router_cancels;
 DROP TABLE paused_classes;
 DROP TABLE maintenance_runs;

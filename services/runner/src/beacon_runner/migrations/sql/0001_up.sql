@@ -366,10 +366,18 @@ CREATE TABLE paused_classes (
 -- Cancelled jobs with executions that may wait or run at a router. A row is deleted when every router has confirmed.
 -- Few rows at a time: no index but the key.
 CREATE TABLE router_cancels (
-    job_id      uuid PRIMARY KEY,
+    job_id      uuid NOT NULL,
+    fence       bigint NOT NULL, -- the first one that is not cancelled
     created_at  timestamptz NOT NULL DEFAULT now(),
-    next_try_at timestamptz NOT NULL
+    next_try_at timestamptz NOT NULL,
+    resumed     boolean NOT NULL DEFAULT false, -- the job goes on; a run under an earlier fence is cancelled and counted
+    CONSTRAINT router_cancels_pkey PRIMARY KEY (job_id, fence)
 );
+
+-- The fence of a new cancel: that of an unconfirmed one, if the job was stopped before and did not go on since.
+CREATE FUNCTION cancel_fence(job uuid, fence bigint) RETURNS bigint
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN coalesce((SELECT c.fence FROM router_cancels c WHERE c.job_id = job AND NOT c.resumed), fence);
 
 -- Files expire with the last job that made or uses them, whichever statement deletes the job.
 -- Each statement of the function has a new snapshot, so that links which others committed meanwhile count.

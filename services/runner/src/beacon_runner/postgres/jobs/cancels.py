@@ -33,18 +33,23 @@ class PostgresCancels:
     async def take(self, limit: int) -> Sequence[RouterCancel]:
         async with self._database.transaction() as connection:
             rows = await connection.fetch(_SQL["take"], limit)
-            return [await cancel_of(connection, row, row["age_s"], self._max_executions) for row in rows]
+            return [
+                await cancel_of(
+                    connection, row, row["fence"], row["age_s"], self._max_executions, resumed=row["resumed"]
+                )
+                for row in rows
+            ]
 
     @retry_on_conflict
-    async def settle(self, job: JobId, runs: Sequence[CancelledRun]) -> None:
+    async def settle(self, job: JobId, fence: int, runs: Sequence[CancelledRun]) -> None:
         """Remove the request; in the same transaction record the runs, or refund the price."""
         async with self._database.transaction() as connection:
-            first = await connection.fetchval(_SQL["settle"], job)
-            if first is None:
+            resumed = await connection.fetchval(_SQL["settle"], job, fence)
+            if resumed is None:
                 return
             if runs:
                 await connection.execute(_SQL["record_runs"], job, [_run(run) for run in runs])
-            else:
+            elif not resumed:
                 await refund(connection, [job])
 
 
@@ -57,17 +62,25 @@ def _run(run: CancelledRun) -> dict[str, Any]:
     }
 
 
-async def request_router_cancel(connection: "Connection", job: JobId) -> None:
-    await connection.execute(_SQL["request_router_cancel"], job, FIRST_TRY_S)
+async def request_router_cancel(connection: "Connection", job: JobId, fence: int) -> int:
+    """The fence of the cancel."""
+    return int(await connection.fetchval(_SQL["request_router_cancel"], job, fence, FIRST_TRY_S))
 
 
-async def cancel_of(connection: "Connection", row: Any, age_s: float, most: int) -> RouterCancel:
-    """Starts are not always recorded, so any execution that has not ended may be running, up to a bound."""
+async def cancel_of(
+    connection: "Connection", row: Any, fence: int, age_s: float, most: int, *, resumed: bool = False
+) -> RouterCancel:
+    """The runs at backends belong to a job that was resumed: it continues them.
+
+    Starts are not always recorded, so any execution that has not ended may be running, up to a bound.
+    """
     found = await connection.fetch(_SQL["executions_at_cancel"], row["id"], row["stage"])
     remotes = {
-        one["ordinal"]: RemoteRun.model_validate(one["remote"]) for one in found if one["remote"] is not None
+        one["ordinal"]: RemoteRun.model_validate(one["remote"])
+        for one in found
+        if one["remote"] is not None and not resumed
     }
     left = unfinished(row["spec"], row["stage"], {one["ordinal"] for one in found if one["ended"]})
     left.sort(key=lambda key: key.ordinal not in remotes)
     started = frozenset(one["ordinal"] for one in found if one["started"])
-    return RouterCancel(JobId(row["id"]), row["fence"], tuple(left[:most]), age_s, remotes, started)
+    return RouterCancel(JobId(row["id"]), fence, tuple(left[:most]), age_s, remotes, started)

@@ -44,8 +44,8 @@ class PostgresJobCommands:
             await connection.execute(_SQL["cancel_executions"], version.id)
             at_router = None
             if decision.at_router:
-                await request_router_cancel(connection, version.id)
-                at_router = await cancel_of(connection, row, 0.0, self._max_router_cancels)
+                fence = await request_router_cancel(connection, version.id, row["fence"])
+                at_router = await cancel_of(connection, row, fence, 0.0, self._max_router_cancels)
             if decision.refund:
                 await refund(connection, [version.id])
             events = encode_events([EventDraft(EventType.JOB_CANCELLED)])

@@ -1,14 +1,15 @@
 -- name: request_router_cancel
 -- Request that the routers cancel the job; the process that wrote it tries first. It replaces one that they have not
 -- confirmed.
-INSERT INTO router_cancels (job_id, next_try_at)
-VALUES ($1, now() + $2 * interval '1 second')
-ON CONFLICT (job_id) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at;
+INSERT INTO router_cancels (job_id, fence, next_try_at)
+VALUES ($1, cancel_fence($1, $2), now() + $3 * interval '1 second')
+ON CONFLICT (job_id, fence) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at
+RETURNING fence;
 
 -- name: take
 -- Cancels whose next try is due. The delay to the next try grows; a cancel stays here until it is settled.
 WITH due AS (
-    SELECT job_id
+    SELECT job_id, fence
     FROM router_cancels
     WHERE next_try_at <= now()
     ORDER BY next_try_at
@@ -19,8 +20,9 @@ UPDATE router_cancels c
 SET next_try_at = now() + greatest(now() - c.created_at, interval '1 second')
 FROM due d
 JOIN jobs j ON j.id = d.job_id
-WHERE c.job_id = d.job_id
-RETURNING j.id, j.fence, j.stage, j.spec, extract(EPOCH FROM now() - c.created_at)::double precision AS age_s;
+WHERE c.job_id = d.job_id AND c.fence = d.fence
+RETURNING
+    j.id, c.fence, c.resumed, j.stage, j.spec, extract(EPOCH FROM now() - c.created_at)::double precision AS age_s;
 
 -- name: executions_at_cancel
 -- The executions of a stage that had ended before the cancel, that had started, and those with a run at their backend.
@@ -33,11 +35,14 @@ WHERE
 -- name: settle
 -- The routers have confirmed, and the runs at backends are over; of concurrent confirmations one returns the row.
 WITH settled AS (
-    DELETE FROM router_cancels WHERE job_id = $1 RETURNING job_id
+    DELETE FROM router_cancels WHERE job_id = $1 AND fence = $2 RETURNING job_id, resumed
 ), stopped AS (
-    UPDATE executions e SET remote = NULL FROM settled s WHERE e.job_id = s.job_id AND e.remote IS NOT NULL
+    UPDATE executions e
+    SET remote = NULL
+    FROM settled s
+    WHERE e.job_id = s.job_id AND NOT s.resumed AND e.remote IS NOT NULL
 )
-SELECT job_id FROM settled;
+SELECT resumed FROM settled;
 
 -- name: record_runs
 -- Where and for how long the executions of a stopped job ran, unless it goes on; a start that was not recorded is added.

@@ -61,7 +61,7 @@ FOR NO KEY UPDATE;
 -- name: requeue
 -- Queue jobs that have ended, or wait for a time, from the stage where they stopped, under a new generation. A time of
 -- expiry that has passed no longer counts. Jobs that expired while they waited for a limit of their user wait again.
--- A cancel that the routers have not confirmed is void: it would reach the next run.
+-- A cancel that the routers have not confirmed concerns runs under earlier fences only.
 WITH requeued AS (
     UPDATE jobs j
     SET
@@ -97,6 +97,6 @@ WITH requeued AS (
 ), alive AS (
     DELETE FROM dead_letters d USING requeued r WHERE d.job_id = r.id
 ), outdated AS (
-    DELETE FROM router_cancels c USING requeued r WHERE c.job_id = r.id
+    UPDATE router_cancels c SET resumed = true FROM requeued r WHERE c.job_id = r.id
 )
 SELECT id FROM requeued;

@@ -26,7 +26,7 @@ WITH live AS (
         next_attempt_at = NULL
     FROM live l
     WHERE j.id = l.id
-    RETURNING j.id, l.claimed
+    RETURNING j.id, j.fence, l.claimed
 ), stopped AS (
     UPDATE executions e
     SET
@@ -35,9 +35,9 @@ WITH live AS (
     FROM held
     WHERE e.job_id = held.id AND held.claimed AND e.state IN ('queued', 'running')
 )
-INSERT INTO router_cancels (job_id, next_try_at)
-SELECT id, now() FROM held WHERE claimed
-ON CONFLICT (job_id) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at;
+INSERT INTO router_cancels (job_id, fence, next_try_at)
+SELECT id, cancel_fence(id, fence), now() FROM held WHERE claimed
+ON CONFLICT (job_id, fence) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at;
 
 -- name: release
 -- Queue the held jobs of a user who was enabled again, in the order in which they waited. With the new generation the
@@ -83,7 +83,7 @@ WITH live AS (
     FROM live l
     WHERE j.id = l.id
     RETURNING
-        j.id, j.user_id, j.generation, j.stage, j.attempt, j.class, j.lane, j.event_seq, j.price_paid,
+        j.id, j.user_id, j.fence, j.generation, j.stage, j.attempt, j.class, j.lane, j.event_seq, j.price_paid,
         l.fence > 0 AS claimed
 ), stopped AS (
     UPDATE executions e
@@ -91,9 +91,9 @@ WITH live AS (
     FROM ended
     WHERE e.job_id = ended.id AND e.state NOT IN ('completed', 'failed', 'cancelled')
 ), at_routers AS (
-    INSERT INTO router_cancels (job_id, next_try_at)
-    SELECT id, now() FROM ended WHERE claimed
-    ON CONFLICT (job_id) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at
+    INSERT INTO router_cancels (job_id, fence, next_try_at)
+    SELECT id, cancel_fence(id, fence), now() FROM ended WHERE claimed
+    ON CONFLICT (job_id, fence) DO UPDATE SET created_at = EXCLUDED.created_at, next_try_at = EXCLUDED.next_try_at
 ), noted AS (
     INSERT INTO job_events (job_id, seq, events)
     SELECT id, event_seq, $3 FROM ended
