@@ -67,7 +67,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under xdist, alternate files whose tests wait with files whose tests compute; those that wait begin."""
+    """Under xdist, alternate files whose tests wait with files whose tests compute; waiting ones first."""
     if not hasattr(config, "workerinput"):
         return
     files: dict[Path, list[pytest.Item]] = {}

@@ -1,4 +1,4 @@
-"""Changes of the configuration under load, and what they forbid while they apply."""
+"""Changes of the configuration under load, and the runs that they forbid while they apply."""
 
 import asyncio
 import time

@@ -9,7 +9,7 @@ from tests.fixtures.router import router_config
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """`remote`: its runs go on without a connection. `reports`: what it reports of a run in progress."""
+    """`remote`: its runs continue without a connection. `reports`: its progress reports of a run."""
 
     name: str
     model: str

@@ -1,4 +1,4 @@
-"""What every dialect does whose runs go on without a connection."""
+"""Rules for every dialect whose runs continue without a connection."""
 
 from beacon_contracts.inference import InferenceState, RemoteRun
 from tests.conformance.dialects.cases import REMOTE, Case, config_of

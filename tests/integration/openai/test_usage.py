@@ -1,4 +1,4 @@
-"""Completions of `/v1` are counted as usage, also those that their client has left."""
+"""Completions of `/v1` are counted as usage, also after their client has disconnected."""
 
 import openai
 import pytest

@@ -29,7 +29,7 @@ def entry(request_id: str, **fields: Any) -> dict[str, Any]:
 async def exchange(
     router: Router, *requests: Any, poll: tuple[Any, ...] = (), wait_s: int = 20, progress: bool = False
 ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    """The lines of the response, as they arrive; with `progress` also those that are no answer yet."""
+    """The lines of the response, as they arrive; with `progress` also the interim reports."""
     body = {"requests": list(requests), "poll": list(poll)}
     headers = {"prefer": f"wait={wait_s}"}
     async with router.http.stream("POST", "/inference/batch", json=body, headers=headers) as answer:

@@ -118,7 +118,7 @@ async def test_a_dropped_connection_is_opened_again_for_the_same_client(client: 
 
 
 async def test_a_refused_connection_is_tried_again(client: BackendClient) -> None:
-    """An instance behind a proxy that passes no WebSockets: polls go on without it."""
+    """An instance behind a proxy that passes no WebSockets: polls continue without it."""
 
     async def script(connection: ServerConnection, _: int) -> None:
         await connection.send(step(2))

@@ -1,4 +1,4 @@
-"""Revisions of the configuration sent to a running router: what runs goes on, what waits keeps its place."""
+"""Revisions sent to a running router: runs continue, and waiting requests keep their places."""
 
 import copy
 import shutil

@@ -55,7 +55,7 @@ async def test_without_streaming_the_complete_response_is_sent(router: Router) -
 
 
 async def test_its_result_is_not_kept_after_the_stream(router: Router) -> None:
-    """The memory for results is for those that are asked for."""
+    """Results of streams do not use the memory for results."""
     body = {**CHAT, "request_id": "s-5"}
     answer = await router.http.post("/inference", json=body, headers=EVENTS)
     assert b'"state":"completed"' in answer.content

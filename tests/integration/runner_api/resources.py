@@ -1,4 +1,4 @@
-"""A user who has one of everything, with a text of the user wherever one is stored."""
+"""A user with one resource of each kind, and the user's own text in each text field."""
 
 from tests.integration.runner_api.harness import GENERATION, ApiHarness, Caller
 

@@ -73,7 +73,7 @@ class ManualBackend:
     def __init__(self, name: str) -> None:
         self.name = name
         self.remote: ManualBackend | None = None
-        """Set it to `self` for a backend whose runs go on without a connection."""
+        """Set it to `self` for a backend whose runs continue without a connection."""
         self.cancelled: list[str] = []
         """The runs that were cancelled by their ids."""
         self.calls: list[HeldCall] = []
@@ -161,7 +161,7 @@ class DispatchHarness:
         return self.service.submit(spec)
 
     def adopt(self, changed: Topology) -> None:
-        """Go on with another topology, as after a change of the configuration."""
+        """Continue with another topology, as after a change of the configuration."""
         policy = Policy()
         self.service.adopt(
             changed,

@@ -1,4 +1,4 @@
-"""Long base64 texts in JSON become files, wherever they and the pieces of the response are cut."""
+"""Long base64 texts in JSON become files, at whatever byte the response is split."""
 
 import json
 import random

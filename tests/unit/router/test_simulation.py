@@ -1,4 +1,4 @@
-"""A load in virtual time: what the simulation runs, and what its report says."""
+"""A load in virtual time: the runs of the simulation, and its report."""
 
 from pathlib import Path
 

@@ -267,6 +267,6 @@ class SchedulerHarness:
 
 
 def _by_kind(decisions: list[Decision]) -> tuple[set[RequestId], list[Start]]:
-    """Those that expire together do so in no order."""
+    """Requests that expire together have no order."""
     expired = {decision.id for decision in decisions if isinstance(decision, Expired)}
     return expired, [decision for decision in decisions if isinstance(decision, Start)]

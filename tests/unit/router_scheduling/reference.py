@@ -90,7 +90,7 @@ class Reference:
         return decisions
 
     def _start(self, now: float, region: str) -> Start | None:
-        """Of the region's set that has gone longest without a dispatch, of those that can start a request."""
+        """Start a request on the first set that can, in the order of their last dispatches."""
         sets = [key for key in self._sets if key[0] == region]
         for key in sorted(sets, key=lambda one: self._sets[one].served):
             question = self._question(key, now)

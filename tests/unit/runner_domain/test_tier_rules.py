@@ -1,4 +1,4 @@
-"""What a tier allows in one request, wherever the body has the value."""
+"""The limits of a tier for one request, in every field that can have the value."""
 
 from typing import Any
 

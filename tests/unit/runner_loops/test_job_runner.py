@@ -46,7 +46,7 @@ async def test_lost_leases_are_released_and_not_counted_as_fence_conflicts() -> 
 
 
 async def test_an_unexpected_error_of_an_execution_is_a_retryable_failure() -> None:
-    """Of this execution only: the others run, and the worker goes on."""
+    """Only this execution fails: the others run, and the worker continues."""
     executor = create_autospec(RouterExecutor, instance=True)
     executor.run.side_effect = [ValueError("a bug"), DONE, DONE]
     reports = PendingReports()

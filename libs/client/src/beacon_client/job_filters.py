@@ -24,7 +24,7 @@ class JobFilters(TypedDict, total=False):
 
 
 def query_of(filters: JobFilters) -> dict[str, Any]:
-    """As query parameters of the list of jobs."""
+    """The filters as query parameters of the list of jobs."""
     given: dict[str, Any] = {name: value for name, value in filters.items() if value}
     if "metadata" in given:
         given["metadata"] = [f"{key}={value}" for key, value in given["metadata"].items()]
@@ -37,7 +37,7 @@ def query_of(filters: JobFilters) -> dict[str, Any]:
 
 
 def selector_of(filters: JobFilters) -> JobSelector:
-    """As the filter of an operation."""
+    """The filters as the filter of an operation."""
     given: dict[str, Any] = {name: value for name, value in filters.items() if value}
     for name in ("status", "tag"):
         if isinstance(given.get(name), str):

@@ -17,7 +17,7 @@ class LiveConfig:
     ) -> None:
         self.current = config
         self.revision = revision
-        """None: from a file."""
+        """The number of the revision; None if the configuration was read from a file."""
         self.created_at = created_at
         self.on_change: list[Callable[[], None]] = []
         """Called after each change."""

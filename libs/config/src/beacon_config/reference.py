@@ -178,7 +178,7 @@ def _value(value: Any) -> str:
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:
-    """Of `X | None`, X."""
+    """The schema of `X` for a field of type `X | None`."""
     options = [option for option in field.get("anyOf", ()) if option.get("type") != "null"]
     return field | options[0] if options else field
 

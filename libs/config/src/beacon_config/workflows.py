@@ -9,7 +9,7 @@ from beacon_config.section import Section
 
 MAX_NODES = 5_000
 _FILE_FIELDS = frozenset({"image", "mask", "audio", "video", "file"})
-"""Of nodes that load a file: LoadImage, LoadAudio, …"""
+"""Inputs of nodes that load a file: LoadImage, LoadAudio, …"""
 
 
 def _graph(graph: dict[str, Any]) -> dict[str, Any]:

@@ -69,12 +69,12 @@ class ModelWork(ResponseModel):
     waiting: int
     running: int
     ahead_s: float
-    """The GPU seconds that they are expected to take, without loads."""
+    """The expected GPU seconds of these requests, without loads."""
     run_s: float
     """The seconds of one run, as measured."""
     load_s: float
     slots: int
-    """Of the backends that serve the model and take work."""
+    """Slots of the backends that serve the model and take work."""
 
 
 class UserForecast(ResponseModel):

@@ -25,9 +25,9 @@ class SimulatedBackend(ResponseModel):
     region: str
     slots: int
     run_share: float
-    """Of the time of its slots, what runs used."""
+    """Share of the time of its slots that runs used."""
     load_share: float
-    """Of the time of its slots, what model loads used."""
+    """Share of the time of its slots that model loads used."""
     timeline: list[float]
     """Share of its slots in use, in equal parts of the simulated time."""
 
@@ -40,9 +40,9 @@ class SimulationReport(ResponseModel):
     """From the first arrival to the end of the last run."""
     loads: int
     run_share: float
-    """Of the time of all slots, what runs used."""
+    """Share of the time of all slots that runs used."""
     load_share: float
-    """Of the time of all slots, what model loads used."""
+    """Share of the time of all slots that model loads used."""
     tiers: list[SimulatedWaits]
     users: list[SimulatedWaits]
     """In order of GPU time, the largest first."""

@@ -230,5 +230,5 @@ def _store_errors() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """Without the driver's debug output, which follows in further lines."""
+    """The message of a driver's error; further lines are debug output."""
     return (str(error).splitlines() or [type(error).__name__])[0]

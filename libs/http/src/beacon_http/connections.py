@@ -40,7 +40,7 @@ class ConnectionLimit:
         self._on_refused = on_refused
 
     def add(self, connection: "TrackedConnection") -> bool:
-        """False: the connection is to be aborted."""
+        """Register a connection; false if it has to be aborted."""
         if len(self.by_client) >= self.max_connections and not self._evict_idle():
             self._on_refused()
             connection.refused = True

@@ -10,7 +10,7 @@ from beacon_gpusim.http.exchange import JSON, HttpExchange
 from beacon_gpusim.http.pending_call import PendingCall, completed_answer, respond_to_ended
 
 PROGRESS_PARAMETER = "progress"
-"""Of the query: how it is streamed."""
+"""The query parameter that selects the format of the stream."""
 _FORMATS = {"events": ("text/event-stream", b"data: %s\n\n"), "lines": ("application/x-ndjson", b"%s\n")}
 _REPORT_EVERY_S = 0.05
 _STREAMED = frozenset({None, FaultKind.EMPTY, FaultKind.HOLD, FaultKind.HANG, FaultKind.SLOW_RUN})

@@ -18,7 +18,7 @@ class RunState:
     share: float
     output: Any
     base_url: str
-    """Of the API that was called."""
+    """The base URL of the API that was called."""
 
 
 _REPLICATE_WORDS = dict(

@@ -130,7 +130,7 @@ class _ComfyUi:
             return JSONResponse({"name": image.filename, "subfolder": folder, "type": "input"})
 
     async def events(self, socket: WebSocket) -> None:
-        """Of the run that the client has submitted."""
+        """Send progress and previews of the run that the client has submitted."""
         await socket.accept()
         client = socket.query_params.get("clientId", "")
         with suppress(WebSocketDisconnect, RuntimeError):

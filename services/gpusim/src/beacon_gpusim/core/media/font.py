@@ -1,7 +1,7 @@
 """A bitmap font of the printable ASCII characters: five columns of eight pixels, lowest bit on top."""
 
 WIDTH, HEIGHT = 6, 9
-"""Of a character with the space around it."""
+"""Size of a character cell, with the space around the character."""
 
 _FIRST = " "
 _COLUMNS = bytes.fromhex(
