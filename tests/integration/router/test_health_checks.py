@@ -84,6 +84,19 @@ async def test_a_server_error_counts_as_down_when_repeated(
     assert reports == reported
 
 
+async def test_a_backend_may_be_removed_while_checks_begin(client: BackendClient) -> None:
+    reports: list[str] = []
+    async with server_that(answering("200 OK")) as server:
+        urls = {"us": URL(server.url), "eu": URL(server.url)}
+        checks = HealthChecks(urls, client, report=lambda name, _: reports.append(name), recheck=lambda: None)
+        check = asyncio.ensure_future(checks.run_once())
+        await asyncio.sleep(0)
+        checks.adopt({"eu": URL(server.url)}, {})
+        await check
+
+    assert reports == ["eu"]
+
+
 async def test_a_refused_connection_counts_as_down_at_once(
     unused_tcp_port: int, client: BackendClient
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from beacon_contracts.inference import InferenceState, RemoteRun, RunProgress
+from beacon_router.backends import BackendResult
 from beacon_router.backends.errors import run_unknown
 from beacon_router.backends.types import BackendError
 from beacon_router.scheduling import BackendSpec, ModelSpec, RequestId
@@ -281,6 +282,24 @@ async def test_a_run_whose_share_was_lost_is_continued_and_not_cancelled() -> No
         assert backend.calls[0].observer.detached
         assert [held.observer.run_id for held in backend.open] == ["run-1"]
         assert backend.cancelled == []
+
+
+async def test_an_ended_inference_keeps_no_preview() -> None:
+    """A preview is larger than most results, and is not counted as one."""
+    preview = "data:image/png;base64,iVBORw0KGgo="
+    async with remote_harness() as (harness, backend):
+        for end in (BackendResult(b'"done"'), None):
+            inference = harness.submit(f"ends with {end}")
+            await harness.settle()
+            backend.open[0].observer.progressed(RunProgress(percent=90.0, preview=preview))
+            if end is None:
+                harness.service.cancel(inference.id)
+            else:
+                backend.open[0].end(end)
+            await harness.settle()
+
+            assert inference.done
+            assert inference.progress in (None, RunProgress(percent=90.0))
 
 
 async def test_progress_is_reported_when_it_changes() -> None:

@@ -48,14 +48,14 @@ class HealthChecks:
         self._urls, self._transports = urls, transports
 
     async def run_once(self) -> RunResult:
-        up = await asyncio.gather(*(self._check(name) for name in self._urls))
+        up = await asyncio.gather(*(self._check(name, url) for name, url in self._urls.items()))
         if not all(up):
             self._recheck()
         uncertain = any(0 < failures < FAILURES_UNTIL_DOWN for failures in self._failures.values())
         return RunResult(len(up), more=uncertain)
 
-    async def _check(self, backend: str) -> bool:
-        failures = await self._consecutive_failures(backend)
+    async def _check(self, backend: str, url: URL) -> bool:
+        failures = await self._consecutive_failures(backend, url)
         if backend not in self._urls:  # it was removed during the check
             return True
         self._failures[backend] = failures
@@ -63,11 +63,11 @@ class HealthChecks:
         self._report(backend, None if up else self._causes[backend])
         return up
 
-    async def _consecutive_failures(self, backend: str) -> int:
+    async def _consecutive_failures(self, backend: str, url: URL) -> int:
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
                 transport = self._transports.get(backend, DIRECT)
-                status = await self._client.status_of(self._urls[backend], transport)
+                status = await self._client.status_of(url, transport)
         except BackendError as error:
             self._causes[backend] = error.fault or BackendFault(error.code, f"health check: {error.message}")
             certain = error.fault is not None or error.code == "backend_unreachable"

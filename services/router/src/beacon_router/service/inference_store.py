@@ -81,7 +81,9 @@ class InferenceStore:
         self.payload_bytes += inference.payload_bytes
 
     def finish(self, inference: Inference) -> None:
-        """The inference has ended: its payload is dropped, its output kept."""
+        """The inference has ended: its payload and its preview are dropped, its output is kept."""
+        if inference.progress is not None:
+            inference.progress = inference.progress.model_copy(update={"preview": None})
         inference.spec = inference.spec._replace(
             input=EMPTY_OBJECT, params=EMPTY_OBJECT, context=EMPTY_OBJECT, files=()
         )
