@@ -644,6 +644,24 @@ def test_files_are_uploaded_listed_downloaded_and_deleted(
     assert json.loads(ok(beacon("files", "delete", "file_a", "--json")).stdout) == {"deleted": ["file_a"]}
 
 
+@pytest.mark.parametrize(
+    ("name", "local"), [("..", "file_a"), ("...", "file_a"), (".bashrc", "bashrc"), ("../a b.png", "a b.png")]
+)
+def test_the_name_of_a_file_stays_in_the_folder_and_is_not_hidden(
+    served: RunnerStub, beacon: Beacon, tmp_path: Path, name: str, local: str
+) -> None:
+    content = orjson.dumps({"stands": "for the bytes"})
+    of_content = {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+    served.on("GET /api/v1/files/file_a", FILE | of_content | {"name": name})
+    served.on("GET /api/v1/files/file_a/content", {"stands": "for the bytes"})
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    before = set(tmp_path.iterdir())
+    ok(beacon("files", "download", "file_a", "--to", str(folder)))
+    assert [path.name for path in folder.iterdir()] == [local]
+    assert set(tmp_path.iterdir()) == before
+
+
 def test_several_files_and_standard_input_are_uploaded(
     served: RunnerStub, beacon: Beacon, tmp_path: Path
 ) -> None:

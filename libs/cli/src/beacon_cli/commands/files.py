@@ -90,8 +90,8 @@ def download(
     async def work(client: RunnerClient) -> tuple[Path, int]:
         path = target
         if path is None or path.is_dir():
-            named = Path((await client.files.get(file)).name).name or file
-            path = (path or Path()) / named
+            named = Path((await client.files.get(file)).name).name.lstrip(".")  # not hidden, and not ".."
+            path = (path or Path()) / (named or file)
         with transfer_bar(path.name) as progress:
             return path, await client.files.download(file, path, progress=progress)
 
