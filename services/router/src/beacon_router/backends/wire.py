@@ -10,6 +10,7 @@ from typing import NamedTuple
 import aiohttp
 import jmespath
 import orjson
+import structlog
 from jmespath.exceptions import JMESPathError
 from yarl import URL
 
@@ -35,6 +36,8 @@ from beacon_router.backends.types import (
     WireRequest,
     WireResponse,
 )
+
+log = structlog.get_logger(__name__)
 
 MAX_ERROR_TEXT_BYTES = 2_000
 ACCESS_CHECK_TIMEOUT_S = 5.0
@@ -154,6 +157,8 @@ class BackendWire:
         except BackendError as error:
             return error if error.fault is not None else request_forbidden()
         if status not in ACCESS_FAULTS:
+            # Of a server that refuses wrong credentials elsewhere, `health_url` is the wrong one.
+            log.warning("forbidden_request", checked=f"{url.origin()}{url.path}", status=status)
             return request_forbidden()
         return status_error(status, "", None, self._clock.wall())
 
