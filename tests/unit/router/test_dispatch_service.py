@@ -254,6 +254,14 @@ async def test_a_request_without_a_backend_is_refused() -> None:
         assert moved.actual_region == "EU"
 
 
+async def test_a_request_that_cannot_be_queued_is_not_kept() -> None:
+    async with dispatch_harness() as harness:
+        with pytest.raises(ValueError, match="no region"):
+            harness.submit("a", region="MARS")
+        with pytest.raises(UnknownInferenceError):
+            harness.get("a")
+
+
 async def test_a_request_after_its_start_by_is_refused() -> None:
     async with dispatch_harness(ONE_SLOT) as harness:
         await harness.clock.advance(100)

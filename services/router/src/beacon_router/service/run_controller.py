@@ -110,9 +110,9 @@ class RunController:
                 self.terminate(inference, InferenceState.FAILED, failure_of(removed))
 
     def enqueue(self, inference: Inference, now: float) -> None:
-        """`dispatch_ready` must follow."""
-        self._store.add(inference)
+        """`dispatch_ready` must follow. After an error of the scheduler nothing has changed."""
         self._scheduler.submit(now, _request_of(inference))
+        self._store.add(inference)
 
     def move_to_front(self, inference: Inference) -> None:
         inference.front = True
