@@ -19,15 +19,13 @@ from beacon_router.scheduling import (
     Scheduler,
     Topology,
 )
-from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import BreakerRules
 from beacon_router.service.dispatch_service import DispatchRules, DispatchService
 from beacon_router.service.inference import Inference, InferenceSpec
 from beacon_router.service.inference_store import StoreLimits
-from beacon_router.service.run_controller import RunRules
 from beacon_router.service.run_events import RunEvents
+from beacon_router.service.run_rules import BackoffPolicy, ModelBudget, RunRules, RunTimeouts
 from beacon_router.service.streams import StreamSink
-from beacon_router.service.timeouts import ModelBudget, RunTimeouts
 
 LOAD_S, RUN_S = 60.0, 30.0
 READER_S = 10.0

@@ -7,7 +7,7 @@ import pytest
 from beacon_router.backends.errors import parse_retry_after
 from beacon_router.backends.http_backend import timed_result
 from beacon_router.http.prefer import IMMEDIATELY, UNTIL_DONE, parse_preference
-from beacon_router.service.backoff import BackoffPolicy
+from beacon_router.service.run_rules import BackoffPolicy
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

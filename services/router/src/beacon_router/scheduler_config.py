@@ -14,9 +14,7 @@ from beacon_router.scheduling import (
     TierRule,
     Topology,
 )
-from beacon_router.service.backoff import BackoffPolicy
-from beacon_router.service.run_controller import RunRules
-from beacon_router.service.timeouts import ModelBudget, RunTimeouts
+from beacon_router.service.run_rules import BackoffPolicy, ModelBudget, RunRules, RunTimeouts
 
 
 def topology_of(config: BeaconConfig, *, replicas: bool = False) -> Topology:

@@ -1,11 +1,11 @@
 """The slots of a shared limit that this process holds, according to its demand and that of others."""
 
+import asyncio
 from collections.abc import Callable
 
 import structlog
 
 from beacon_lifecycle import Clock, TaskSet, WakeEvent
-from beacon_router.limits.cancelling import cancel_until_done
 from beacon_router.limits.port import (
     LimiterUnavailableError,
     LimitEvent,
@@ -26,6 +26,7 @@ HOLD_UNUSED_S = 0.05
 # The part of the lease after the last renewal in which its tokens count here. The rest is the time in which
 # aborted calls end at the backends before the server grants their slots to another process.
 USABLE_PART = 0.9
+CANCEL_AGAIN_S = 0.2
 
 
 class CapacityLease:
@@ -144,7 +145,7 @@ class CapacityLease:
     async def stop(self) -> None:
         """Release all slots, so that other processes need not wait for the lease to end."""
         self._limiter.unwatch(self.limit.name, self._on_event)
-        await cancel_until_done(self._tasks)
+        await _cancel_until_done(self._tasks)
         tokens = [*self._held, *self._waiting, *self._releasing]
         self._held.clear()
         self._waiting.clear()
@@ -293,3 +294,14 @@ class CapacityLease:
         if self._releasing:  # the last request failed
             pause_s = min(pause_s, self._renew_every_s / 4)
         return max(pause_s, 0.01) if pause_s > 0 else self._renew_every_s / 4
+
+
+async def _cancel_until_done(tasks: TaskSet) -> None:
+    """Repeats the cancellation, because the client library may swallow it while it connects."""
+    while True:
+        try:
+            async with asyncio.timeout(CANCEL_AGAIN_S):
+                await tasks.close()
+                return
+        except TimeoutError:
+            continue

@@ -21,8 +21,9 @@ from beacon_router.service.errors import (
 from beacon_router.service.failures import cancelled, failure_of, stopped_waiting
 from beacon_router.service.inference import Inference, InferenceSpec
 from beacon_router.service.inference_store import InferenceStore, StoreLimits
-from beacon_router.service.run_controller import RunController, RunRules
+from beacon_router.service.run_controller import RunController
 from beacon_router.service.run_events import RunEvents
+from beacon_router.service.run_rules import RunRules
 from beacon_router.service.run_tasks import log_left_run
 from beacon_router.service.timers import Timer, Timers
 

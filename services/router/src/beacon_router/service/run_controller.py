@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
 
@@ -14,7 +13,6 @@ from beacon_lifecycle import Clock
 from beacon_router.backends import Backend, BackendError, BackendResult
 from beacon_router.backends.errors import RUN_UNKNOWN
 from beacon_router.scheduling import Expired, Outcome, Request, RequestId, Scheduler, Start
-from beacon_router.service.backoff import BackoffPolicy
 from beacon_router.service.breakers import Breakers
 from beacon_router.service.failures import (
     cancelled,
@@ -32,18 +30,11 @@ from beacon_router.service.inference_store import InferenceStore
 from beacon_router.service.outcome import RunOutcome, classify
 from beacon_router.service.run_events import RunEvents
 from beacon_router.service.run_monitor import RunMonitor, forget_remote
+from beacon_router.service.run_rules import RunRules
 from beacon_router.service.run_tasks import RunTasks, log_left_run
-from beacon_router.service.timeouts import RunTimeouts
 from beacon_router.service.timers import Timer, Timers
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class RunRules:
-    retries: BackoffPolicy
-    timeouts: RunTimeouts
-    reader_timeout_s: float = 30.0
 
 
 class RunController:
