@@ -1,6 +1,7 @@
 """What chat requests may ask for: limits of the tier, capabilities of backends, valid input."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -174,6 +175,27 @@ async def test_malformed_and_oversized_bodies_have_openais_errors(api: ChatApi, 
         (405, "method_not_allowed"),
     ]
     assert await gpu.ledger() == []
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br"])
+async def test_a_compressed_body_is_refused_by_name(api: ChatApi, gpu: Gpusim, encoding: str) -> None:
+    body = gzip.compress(json.dumps({"model": "chat", "messages": MESSAGES}).encode())
+    async with api.http() as http:
+        answer = await http.post("/v1/chat/completions", content=body, headers={"content-encoding": encoding})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (415, "unsupported_encoding")
+    assert error["type"] == "invalid_request_error"
+    assert encoding in error["message"]
+    assert await gpu.ledger() == []
+
+
+async def test_an_encoding_that_changes_nothing_is_accepted(api: ChatApi) -> None:
+    headers = {"content-encoding": "identity"}
+    async with api.http() as http:
+        answer = await http.post(
+            "/v1/chat/completions", json={"model": "chat", "messages": MESSAGES}, headers=headers
+        )
+    assert answer.status_code == 200
 
 
 async def test_oversized_headers_are_refused_and_count_nothing(

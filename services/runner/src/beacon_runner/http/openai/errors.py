@@ -53,6 +53,11 @@ _STATUS_OF_FAILURE: Mapping[str, int] = {
     "backend_error": 502,
     "internal_error": 500,
 }
+# Requests of `/v1` have no Idempotency-Key.
+_DETAILS: Mapping[str, str] = {
+    "database_unavailable": "the database does not answer; retry later",
+    "queue_unavailable": "Redis does not answer; retry later",
+}
 _UNREACHABLE = "the backend of the model could not be reached"
 
 
@@ -123,6 +128,7 @@ def _problem(error: Exception) -> tuple[Problem, Headers, str | None]:
         case ClientDisconnect():
             return _made(CLIENT_CLOSED_REQUEST, "client_disconnected", "the client disconnected"), (), None
     problem, headers = problem_of(error)
+    problem = problem.model_copy(update={"detail": _DETAILS.get(problem.code, problem.detail)})
     if problem.code == "unknown_path":
         routes = ", ".join(ROUTES)
         problem = _made(404, "unknown_path", f"the OpenAI-compatible API of Beacon has {routes}")

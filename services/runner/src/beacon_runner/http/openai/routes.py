@@ -105,6 +105,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         (404, "Unknown model"),
         (408, "Request timeout"),
         (413, "Too large"),
+        (415, "The body is compressed"),
         (422, "The backend does not accept the request"),
         (429, "Too many requests"),
         (502, "The backend failed"),
