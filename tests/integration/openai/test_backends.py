@@ -125,3 +125,34 @@ async def test_an_answer_that_is_no_stream_is_a_backend_error(
             await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
     assert (failed.value.status_code, failed.value.code) == (502, "bad_payload")
     assert "10.0.0.7" not in failed.value.response.text
+
+
+async def test_a_backend_that_cannot_count_streams_is_asked_without(
+    database_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    asked: list[bool] = []
+
+    async def answer(connection: Connection) -> None:
+        if not await is_chat(connection):
+            return
+        asked.append("stream_options" in json.loads(connection.body))
+        if asked[-1]:
+            refusal = {"error": {"message": "Unrecognized request argument supplied: stream_options"}}
+            await connection.send(response("400 Bad Request", refusal))
+        else:
+            head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+            chunk = {"choices": [{"index": 0, "delta": {"content": "Yes."}}], "usage": None}
+            await connection.send(head + b"data: " + json.dumps(chunk).encode() + b"\n\ndata: [DONE]\n\n")
+
+    async with api_before(answer, database_url, redis_url, tmp_path) as api, api.http() as http:
+        for _ in range(2):
+            answered = await http.post("/v1/chat/completions", json={**CHAT, "stream": True})
+            assert answered.status_code == 200
+            assert "Yes." in answered.text
+            assert "usage" not in answered.text
+        told = await http.post(
+            "/v1/chat/completions",
+            json={**CHAT, "stream": True, "stream_options": {"include_usage": True}},
+        )
+    assert asked == [True, False, False, True]
+    assert (told.status_code, "stream_options" in told.text) == (400, True)

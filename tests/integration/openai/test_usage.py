@@ -23,6 +23,26 @@ async def test_a_completion_is_counted_with_its_tokens(api: ChatApi, client: ope
     assert row == ("chat", "US", answer.usage.prompt_tokens, 5, False)
 
 
+@pytest.mark.parametrize("asked", [False, True])
+async def test_a_stream_is_counted_with_its_tokens(
+    api: ChatApi, client: openai.AsyncOpenAI, asked: bool
+) -> None:
+    stream = await client.chat.completions.create(
+        model="chat",
+        messages=MESSAGES,
+        max_tokens=5,
+        stream=True,
+        stream_options={"include_usage": True} if asked else openai.omit,
+    )
+    chunks = [chunk async for chunk in stream]
+    assert [chunk.usage.completion_tokens for chunk in chunks if chunk.usage] == [5] * asked
+    assert all(chunk.choices for chunk in chunks if not chunk.usage)
+    (row,) = await until(lambda: recorded(api), "the usage is recorded")
+    prompt_tokens = row[2]
+    assert prompt_tokens > 0
+    assert row == ("chat", "US", prompt_tokens, 5, False)
+
+
 async def test_a_stream_whose_client_has_left_is_counted(api: ChatApi, client: openai.AsyncOpenAI) -> None:
     stream = await client.chat.completions.create(model="chat", messages=MESSAGES, stream=True)
     await anext(stream)

@@ -13,6 +13,7 @@ from beacon_router.backends.document_stream import EVENT_STREAM, STREAM_TYPES, D
 from beacon_router.backends.errors import bad_payload
 from beacon_router.backends.json_reader import JsonReader
 from beacon_router.backends.output_files import OutputFiles
+from beacon_router.backends.stream_usage import StreamUsage
 from beacon_router.backends.types import Sink, WireResponse
 
 PART_BYTES = 65_536
@@ -24,10 +25,11 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^
 
 
 class SinkReader:
-    """Passes a streamed answer to its reader; nothing of it is kept."""
+    """Passes a streamed answer to its reader; of it, only the token counts are kept."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, usage: StreamUsage) -> None:
         self._sink = sink
+        self._usage = usage
 
     async def read(self, head: WireResponse, content: aiohttp.StreamReader) -> WireResponse:
         kind, empty = media_type(head), True
@@ -35,9 +37,12 @@ class SinkReader:
             raise bad_payload(f"the backend answered a request for a stream with {kind}")
         async for piece in content.iter_any():
             empty = False
-            await self._sink.write(piece)
+            if passed_on := self._usage.feed(piece):
+                await self._sink.write(passed_on)
         if empty:
             raise bad_payload("the stream of the backend is empty")
+        if rest := self._usage.rest():
+            await self._sink.write(rest)
         return head
 
 

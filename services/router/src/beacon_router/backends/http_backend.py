@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Protocol
 
 import orjson
+import structlog
 
 from beacon_contracts.files import InputFile
 from beacon_router.backends.answer_reader import AnswerReader, SinkReader
@@ -13,6 +14,7 @@ from beacon_router.backends.errors import bad_payload, run_timeout
 from beacon_router.backends.input_files import FileForms
 from beacon_router.backends.output_files import OutputFiles
 from beacon_router.backends.progress import ProgressExpressions
+from beacon_router.backends.stream_usage import StreamUsage, is_usage_wanted, token_usage
 from beacon_router.backends.types import (
     BackendCall,
     BackendError,
@@ -24,7 +26,8 @@ from beacon_router.backends.types import (
 )
 from beacon_router.backends.wire import BackendWire
 
-MAX_TOKENS = 10**12
+log = structlog.get_logger(__name__)
+
 _NANOSECONDS = 9
 """Digits after the point; smaller values do not fit the column that stores seconds."""
 
@@ -42,7 +45,11 @@ class DialectAdapter(Protocol):
         """Where it is in the documents of an answer of several."""
         ...
 
-    def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest: ...
+    def request(
+        self, call: BackendCall, *, attempt: int, stream: bool, count_tokens: bool = False
+    ) -> WireRequest:
+        """`count_tokens`: the stream is to end with the token counts."""
+        ...
 
     def result(self, response: WireResponse) -> BackendResult:
         """The result of a response with a status of 2xx."""
@@ -62,6 +69,8 @@ class HttpBackend:
         self._dialect = dialect
         self._wire = wire
         self._run_timeout_s = run_timeout_s
+        self._counts_streams = True
+        """Until the backend refuses to."""
 
     async def run(
         self,
@@ -93,14 +102,22 @@ class HttpBackend:
         outputs: OutputFiles,
     ) -> BackendResult:
         inputs = self._wire.inputs(self._dialect.file_value) if call.files else None
-        if inputs is not None:
-            call = await inputs.place(call)
-        request = self._dialect.request(call, attempt=attempt, stream=sink is not None)
+        placed = call if inputs is None else await inputs.place(call)
+        count = sink is not None and self._counts_streams and not is_usage_wanted(call.params)
+        request = self._dialect.request(placed, attempt=attempt, stream=sink is not None, count_tokens=count)
         if inputs is not None:
             request = inputs.attach(request)
         if sink is not None:
-            await self._wire.send(request, SinkReader(sink), inputs)
-            return BackendResult(b"null")
+            usage = StreamUsage(drop=count)
+            try:
+                await self._wire.send(request, SinkReader(sink, usage), inputs)
+            except BackendError as error:
+                if not count or not _refuses_to_count(error):
+                    raise
+                log.warning("stream_usage_refused", reason=error.message)
+                self._counts_streams = False
+                return await self._run(call, attempt, sink, observer, outputs)
+            return BackendResult(b"null", usage=usage.counts)
         reader = AnswerReader(
             outputs,
             self._wire.max_response_bytes,
@@ -130,6 +147,11 @@ class HttpBackend:
             raise
 
 
+def _refuses_to_count(error: BackendError) -> bool:
+    """The backend does not know the option for it; nothing was streamed."""
+    return error.status in (400, 422) and "stream_options" in error.message
+
+
 def json_object(response: WireResponse) -> dict[str, object]:
     """The JSON object of a successful response."""
     try:
@@ -155,15 +177,6 @@ def json_text(value: object) -> bytes:
         return orjson.dumps(value)
     except orjson.JSONEncodeError as error:
         raise bad_payload(f"a part of the response cannot be encoded: {error}") from error
-
-
-def token_usage(value: object) -> dict[str, int] | None:
-    """The counts of an OpenAI-compatible `usage` object."""
-    if not isinstance(value, dict):
-        return None
-    counts = {name: value.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}
-    found = {name: count for name, count in counts.items() if type(count) is int and 0 <= count <= MAX_TOKENS}
-    return found or None
 
 
 def _seconds(value: object) -> float | None:

@@ -23,7 +23,14 @@ class ExecuteDialect:
         self._url = url
         self._headers = {**headers, "content-type": "application/json"}
 
-    def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest:  # noqa: ARG002
+    def request(
+        self,
+        call: BackendCall,
+        *,
+        attempt: int,
+        stream: bool,  # noqa: ARG002
+        count_tokens: bool = False,  # noqa: ARG002
+    ) -> WireRequest:
         meta = {
             "job_id": call.meta.job_id if call.meta else call.id,
             "step_index": call.meta.step_index if call.meta else 0,

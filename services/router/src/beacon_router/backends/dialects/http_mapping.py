@@ -38,7 +38,14 @@ class HttpDialect:
         self._error = None if mapping.error is None else jmespath.compile(mapping.error)
         self._usage = None if mapping.usage is None else jmespath.compile(mapping.usage)
 
-    def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest:  # noqa: ARG002
+    def request(
+        self,
+        call: BackendCall,
+        *,
+        attempt: int,  # noqa: ARG002
+        stream: bool,  # noqa: ARG002
+        count_tokens: bool = False,  # noqa: ARG002
+    ) -> WireRequest:
         body = body_of(self._request, call)
         url = self._target(call)
         if self._mapping.method == "GET":

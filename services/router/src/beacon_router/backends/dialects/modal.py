@@ -37,7 +37,14 @@ class ModalDialect:
         self._url = url
         self._headers = {**headers, "content-type": "application/json"}
 
-    def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest:  # noqa: ARG002
+    def request(
+        self,
+        call: BackendCall,
+        *,
+        attempt: int,  # noqa: ARG002
+        stream: bool,  # noqa: ARG002
+        count_tokens: bool = False,  # noqa: ARG002
+    ) -> WireRequest:
         body = {
             "request_id": call.id,
             "model": call.model,

@@ -9,8 +9,9 @@ from yarl import URL
 
 from beacon_contracts.files import InputFile
 from beacon_router.backends.errors import bad_payload, unusable_input
-from beacon_router.backends.http_backend import json_object, json_text, token_usage
+from beacon_router.backends.http_backend import json_object, json_text
 from beacon_router.backends.input_files import FileForms
+from beacon_router.backends.stream_usage import token_usage
 from beacon_router.backends.types import BackendCall, BackendResult, WireRequest, WireResponse
 
 # Read from the input too: there a step of a pipeline has what its job or an earlier step chose.
@@ -47,7 +48,7 @@ def _content_form(key: str | None, file: InputFile, forms: FileForms) -> Any:
 
 
 class OpenAiDialect:
-    """Streams the backend's server-sent events unchanged."""
+    """Streams the backend's server-sent events."""
 
     streams = True
     progress = None
@@ -57,13 +58,24 @@ class OpenAiDialect:
         self._url = url / "chat/completions"
         self._headers = {**headers, "content-type": "application/json"}
 
-    def request(self, call: BackendCall, *, attempt: int, stream: bool) -> WireRequest:  # noqa: ARG002
+    def request(
+        self,
+        call: BackendCall,
+        *,
+        attempt: int,  # noqa: ARG002
+        stream: bool,
+        count_tokens: bool = False,
+    ) -> WireRequest:
         """Model, messages and stream are set here; other parameters are passed through."""
         given: dict[str, Any] = orjson.loads(call.input)
         params: dict[str, Any] = {name: given[name] for name in _INPUT_PARAMS if name in given}
         params |= orjson.loads(call.params)
         if not stream:
             params.pop("stream_options", None)
+        elif count_tokens:
+            options = params.get("stream_options")
+            given_options = options if isinstance(options, dict) else {}
+            params["stream_options"] = given_options | {"include_usage": True}
         body = params | {"model": call.model, "messages": _messages(given), "stream": stream}
         headers = {**self._headers, "x-request-id": _header_value(call.id)}
         return WireRequest("POST", self._url, headers, orjson.dumps(body))
