@@ -31,11 +31,17 @@ class ChatApi:
 
 @asynccontextmanager
 async def chat_api(
-    database_url: str, redis_url: str, config: str, routers: Sequence[str], folder: Path
+    database_url: str,
+    redis_url: str,
+    config: str,
+    routers: Sequence[str],
+    folder: Path,
+    *,
+    timeouts: RouterTimeouts | None = None,
 ) -> AsyncIterator[ChatApi]:
     file = folder / "beacon.toml"
     file.write_text(config, encoding="utf-8")
-    timeouts = RouterTimeouts(max_tries=20)
+    timeouts = timeouts or RouterTimeouts(max_tries=20)
     async with (
         RouterClient(routers, TOKEN, timeouts=timeouts) as client,
         api_harness(database_url, redis_url, load_config(file, {}), routers=client) as harness,

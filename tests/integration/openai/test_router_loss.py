@@ -1,6 +1,7 @@
 """A chat request whose router is killed."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -8,9 +9,10 @@ from pathlib import Path
 import openai
 import pytest
 
+from beacon_runner.router_client import RouterTimeouts
 from tests.fixtures.gpusim import Gpusim
 from tests.fixtures.router import Router, backend, router_config, start_router
-from tests.fixtures.waiting import until
+from tests.fixtures.waiting import WAIT_TIMEOUT_S, until
 from tests.integration.openai.harness import ChatApi, chat_api, openai_client
 from tests.integration.openai.test_chat import MESSAGES
 
@@ -59,6 +61,44 @@ async def test_a_request_moves_to_another_router_until_its_response_has_begun(
             async for _ in stream:
                 pass
     assert lost.value.code == "connection_lost"
+
+
+async def test_a_stream_reports_that_no_router_answers(
+    database_url: str, redis_url: str, tmp_path: Path, gpu: Gpusim
+) -> None:
+    """Before a router has answered, and after one that had has frozen."""
+    config = router_config({"us-1": backend("US", gpu.url, dialect="openai", models=("chat",), slots=1)})
+    timeouts = RouterTimeouts(silence_s=0.2, exchange_s=WAIT_TIMEOUT_S)
+    comment = ": queued waiting_for=no router answers"
+    body = {"model": "chat", "messages": MESSAGES}
+    async with (
+        start_router(config) as router,
+        chat_api(database_url, redis_url, config, [router.url], tmp_path, timeouts=timeouts) as api,
+        api.http() as http,
+    ):
+        await gpu.hold()
+        running = asyncio.ensure_future(http.post("/v1/chat/completions", json=body))
+        await gpu.wait_running(1)
+        try:
+            router.process.send(signal.SIGSTOP)
+            async with http.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as answer:
+                lines = answer.aiter_lines()
+                assert [await anext(lines) for _ in range(4)] == [comment, "", comment, ""]
+                router.process.send(signal.SIGCONT)
+                while not (await anext(lines)).startswith(": queued position=1"):
+                    pass
+                router.process.send(signal.SIGSTOP)
+                while await anext(lines) != comment:
+                    pass
+                router.process.send(signal.SIGCONT)
+                await gpu.release()
+                rest = [line async for line in lines]
+        finally:
+            router.process.send(signal.SIGCONT)
+        assert (await running).status_code == 200
+    events = [line for line in rest if line.startswith("data: ")]
+    assert events[-1] == "data: [DONE]"
+    assert comment not in rest[rest.index(events[0]) :]
 
 
 async def _by_use(routers: list[Router]) -> list[Router]:

@@ -42,12 +42,16 @@ CONFIG_PATH = "/config"
 
 @dataclass(frozen=True, slots=True)
 class RouterTimeouts:
-    """Limits of one call. `exchange_s` is below the usual timeouts of proxies."""
+    """Limits of one call. `exchange_s` is below the usual timeouts of proxies.
+
+    `silence_s`: time without an answer after which a waiting stream reports that, repeatedly.
+    """
 
     wait_s: int = 25
     exchange_s: float = 30.0
     connect_s: float = 3.0
     short_s: float = 5.0
+    silence_s: float = 5.0
     max_tries: int = 7
 
 
@@ -83,6 +87,7 @@ class RouterClient:
             self._clock,
             max_tries=self._timeouts.max_tries,
             timeout_s=self._timeouts.exchange_s,
+            silence_s=self._timeouts.silence_s,
         )
 
     async def infer(

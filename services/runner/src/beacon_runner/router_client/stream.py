@@ -1,12 +1,14 @@
 """Runs one interactive request over an event stream of a router, over busy and lost routers."""
 
+import asyncio
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import aiohttp
 from pydantic import ValidationError
 
-from beacon_contracts.inference import InferenceView
+from beacon_contracts.inference import InferenceRequest, InferenceState, InferenceView
 from beacon_lifecycle import Clock
 from beacon_runner.domain.inputs.encoded_request import EncodedRequest
 from beacon_runner.ports.interactive import InteractiveEvent, OnEvent, ResponseLost
@@ -23,6 +25,7 @@ from beacon_runner.router_client.transport import HttpAnswer, RouterExchangeErro
 
 ROUTER_STOPPING = "router_stopping"  # the router's failure code: returned before it ran
 RESTART_S = 1.0
+NO_ROUTER = "no router answers"
 MEDIA_TYPE = "text/event-stream"
 _DATA = b"event: data\ndata: "
 
@@ -36,9 +39,17 @@ class InferenceStreams:
     clock: Clock
     max_tries: int
     timeout_s: float
+    silence_s: float
 
     async def run(self, request: EncodedRequest, headers: Mapping[str, str], on_event: OnEvent) -> None:
         """Until the terminal state; another router is tried until a part of the response has arrived."""
+        reports = SilenceReports(request.head, on_event, self.silence_s)
+        try:
+            await self._run(request, headers, reports.pass_on)
+        finally:
+            await reports.end()
+
+    async def _run(self, request: EncodedRequest, headers: Mapping[str, str], on_event: OnEvent) -> None:
         first_id = request.head.request_id
         call = RouterCall(request.head.region, self.max_tries)
         attempts = 0
@@ -58,6 +69,51 @@ class InferenceStreams:
             pause_s = call.apply(endpoint, exchange.reply, now=self.clock.now(), took_s=0.0)
             if pause_s > 0:
                 await self.clock.sleep(pause_s)
+
+
+class SilenceReports:
+    """Passes events on. Until the response begins, reports a waiting request each time that no router has
+    answered for `every_s`."""
+
+    def __init__(self, request: InferenceRequest, on_event: OnEvent, every_s: float) -> None:
+        self._request = request
+        self._on_event = on_event
+        self._every_s = every_s
+        self._loop = asyncio.get_running_loop()
+        self._newest: InferenceView | None = None
+        self._silent_since = self._loop.time()
+        self._timer = self._loop.call_later(every_s, self._check)
+        self._report: asyncio.Task[None] | None = None
+
+    async def pass_on(self, event: InteractiveEvent) -> None:
+        self._silent_since = math.inf
+        if self._report is not None:  # its client gets one event after another
+            await self._report
+        if isinstance(event, InferenceView):
+            self._newest = event
+        else:
+            self._timer.cancel()
+        await self._on_event(event)
+        self._silent_since = self._loop.time()
+
+    async def end(self) -> None:
+        self._timer.cancel()
+        if self._report is not None:
+            self._report.cancel()
+            await asyncio.gather(self._report, return_exceptions=True)
+
+    def _check(self) -> None:
+        now = self._loop.time()
+        due = self._silent_since + self._every_s
+        if due <= now:
+            due = now + self._every_s
+            if self._report is None:
+                self._report = self._loop.create_task(self._report_silence())
+        self._timer = self._loop.call_at(min(due, now + self._every_s), self._check)
+
+    async def _report_silence(self) -> None:
+        await self._on_event(_unanswered(self._request, self._newest))
+        self._report = None
 
 
 class Exchange:
@@ -124,6 +180,19 @@ def _view(frame: bytes) -> InferenceView:
         return InferenceView.model_validate_json(frame.partition(b"\ndata: ")[2])
     except ValidationError as error:
         raise RouterExchangeError(f"an event is not an inference: {error}", sent=True) from error
+
+
+def _unanswered(request: InferenceRequest, newest: InferenceView | None) -> InferenceView:
+    """The state of a request that waits for a router."""
+    view = newest or InferenceView(
+        request_id=request.request_id,
+        state=InferenceState.QUEUED,
+        model=request.model,
+        requested_region=request.region or "",
+        fence=request.fence,
+    )
+    unknown = {"position": None, "eta": None, "waiting_for": NO_ROUTER}
+    return view.model_copy(update={"state": InferenceState.QUEUED, **unknown})
 
 
 def _final_reply(view: InferenceView) -> RouterReply:

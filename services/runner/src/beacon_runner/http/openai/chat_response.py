@@ -100,7 +100,8 @@ class ChatResponse:
             await self._end(event)
         else:
             self._note_position(event)
-            if event.state in _QUEUED or self._clock.now() - self._began > START_AFTER_S:
+            is_late = self._started or self._clock.now() - self._began > START_AFTER_S
+            if is_late or event.state in _QUEUED:
                 await self._write(_comment(event))
 
     async def _end(self, view: InferenceView) -> None:
