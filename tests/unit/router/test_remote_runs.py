@@ -129,6 +129,9 @@ async def test_a_run_that_waits_to_be_continued_outlives_its_model() -> None:
             continued(harness, "a")
             await harness.settle()
             harness.adopt(topology(left, models=[ModelSpec("n")]))
+            scheduler, now = harness.service.scheduler, harness.clock.now()
+            assert scheduler.why(now, RequestId("a")) is not None
+            assert left == (elsewhere,) or scheduler.eta(now, RequestId("a")) is not None
             await harness.answer("us")
             assert harness.running("us") == ["a"]
             assert backend.open[0].observer.run_id == "run-1"

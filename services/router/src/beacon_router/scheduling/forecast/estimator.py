@@ -230,7 +230,7 @@ def can_run(backend_set: BackendSet, model: str) -> bool:
     """A healthy backend of this set could run the model, with the tokens that this router holds. Tokens for
     which it has no work are not requested, and expected to be free, unless the limit is 0."""
     of_model = backend_set.region.model_limits.get(model, ())
-    needed = of_model if backend_set.by_model[model] else ()
+    needed = of_model if backend_set.by_model.get(model) else ()
     return any(
         all(limit.held > 0 for limit in (*backend.limits, *needed)) or not backend_set.queues
         for backend in backend_set.backends
