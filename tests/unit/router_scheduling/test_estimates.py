@@ -504,6 +504,20 @@ def test_the_pace_of_a_user_does_not_include_the_wait_before_the_first_start() -
     assert forecast.pace_s == pytest.approx(10.0, rel=0.05)
 
 
+def test_a_half_open_backend_is_expected_to_run_one_request_first() -> None:
+    scheduler = Scheduler(
+        Topology((RegionSpec("US"),), (BackendSpec("us", "US", NAMES, slots=4),), MODELS), Policy()
+    )
+    scheduler.set_health("us", Health.HALF_OPEN)
+    region = scheduler.snapshot(0.0).regions[0]
+    assert (region.forecasts["a"].waits_s[4], region.forecasts["a"].free) == (0.0, 1)
+
+    for number in range(2):
+        _submit(scheduler, str(number))
+    assert _p50(scheduler, "1") == pytest.approx(12.0)
+    assert _p50_of_new(scheduler, now=0.0) == pytest.approx(12.0)
+
+
 def _one_token_held() -> Scheduler:
     """Two GPUs of a group; the router holds the one token that its only run uses, of two."""
     scheduler = Scheduler(Topology((RegionSpec("US"),), _GROUPED, MODELS, (GroupSpec("g", 2),)))

@@ -140,7 +140,9 @@ class Estimator:
         usable = [backend for each in sets for backend in each.usable()]
         limits = {limit for backend in usable for limit in backend.limits}
         limits.update(sets[0].region.model_limits.get(model, ()))
-        slots = sum(backend.slots - len(backend.runs) for backend in usable)
+        slots = sum(
+            backend.slots - len(backend.runs) if backend.health is Health.CLOSED else 1 for backend in usable
+        )
         granted = self._granted()
         tokens = [(each.cap if each.name in granted else each.held) - each.used for each in limits]
         free = min([slots, *tokens])

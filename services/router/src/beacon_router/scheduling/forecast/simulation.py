@@ -84,10 +84,6 @@ class PolicySimulation:
     def _run(self, now: float) -> None:
         for each in self._fork.sets:
             for backend in each.backends:
-                if backend.health is Health.HALF_OPEN:
-                    backend.health, backend.probe = Health.CLOSED, None  # the probe is expected to succeed
-                    backend.refresh()
-            for backend in each.backends:
                 for run, ends in backend.likely_ends(now).items():
                     run.ends = ends
                     self._push(ends, run)
@@ -96,7 +92,7 @@ class PolicySimulation:
         while self._events and self._pushed < _MAX_EVENTS and self._goes_on():
             now, _, event = heappop(self._events)
             if isinstance(event, RunningRequest):
-                transitions.end(now, event)
+                self._end(now, event)
                 if event.request.following:
                     self._follow(now, event)
             elif event is not None:
@@ -130,6 +126,12 @@ class PolicySimulation:
             self._started[queue.model] += 1
             self._waiting -= 1
         self._push(run.ends, run)
+
+    def _end(self, now: float, run: RunningRequest) -> None:
+        """The run that a half-open breaker let through is expected to succeed."""
+        if run.backend.health is Health.HALF_OPEN:
+            run.backend.health, run.backend.probe = Health.CLOSED, None
+        transitions.end(now, run)
 
     def _probe(self, now: float, place: int, probe: NewRequest) -> RequestId:
         model, rank, user = probe
