@@ -10,6 +10,7 @@ from beacon_runner.postgres.statements import statements
 from tests.fixtures.statement_files import statement_files
 from tests.integration.runner_store.harness import GENERATION, StoreHarness, judged, new_job
 from tests.integration.runner_store.plans import BIG, HOT, INDEX_SCANS, generic_plan, nodes, scans
+from tests.integration.runner_store.statements import MANY_AUDIT_ENTRIES
 
 
 @pytest.mark.parametrize(("file", "name"), HOT)
@@ -121,6 +122,26 @@ async def end(harness: StoreHarness, count: int) -> None:
     await harness.submissions.submit([new_job() for _ in range(count)])
     claimed = await harness.claims.claim(await harness.messages(), "w1")
     await harness.claims.record([judged(one, "done") for one in claimed])
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("page", "audit_log_pkey"),
+        ("page_by_action", "audit_log_of_action"),
+        ("page_by_actor", "audit_log_of_actor"),
+        ("page_by_target", "audit_log_of_target"),
+    ],
+)
+async def test_a_filter_of_the_audit_log_is_served_by_its_index(
+    harness: StoreHarness, name: str, index: str
+) -> None:
+    async with harness.database.acquire() as connection:
+        await connection.execute(MANY_AUDIT_ENTRIES)
+        await connection.execute("ANALYZE audit_log")
+    plan = await generic_plan(harness, statements("audit")[name])
+    assert index in [node["Index Name"] for kind in INDEX_SCANS for node in nodes(plan, kind)]
+    assert nodes(plan, "Sort") == nodes(plan, "Bitmap Heap Scan") == []
 
 
 async def test_a_claim_updates_no_index(harness: StoreHarness) -> None:

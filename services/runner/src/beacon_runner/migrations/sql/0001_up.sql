@@ -549,6 +549,10 @@ CREATE TABLE audit_log (
     details  json NOT NULL -- no secrets, and nothing that the deletion of a user has to delete
 );
 
+CREATE INDEX audit_log_of_actor ON audit_log (actor_id, id) WHERE actor_id IS NOT NULL;
+CREATE INDEX audit_log_of_action ON audit_log (action, id);
+CREATE INDEX audit_log_of_target ON audit_log (target, id);
+
 CREATE FUNCTION refuse_change() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
