@@ -95,7 +95,9 @@ async def harness(a_million_jobs: str) -> AsyncIterator[StoreHarness]:
 
 
 @pytest.mark.parametrize("of_all", [False, True], ids=["user", "operator"])
-@pytest.mark.parametrize(("chosen", "served"), SERVED, ids=[str(chosen) for chosen, _ in SERVED])
+@pytest.mark.parametrize(
+    ("chosen", "served"), SERVED, ids=["-".join(chosen) or "all" for chosen, _ in SERVED]
+)
 async def test_each_filter_is_served_by_its_index(
     harness: StoreHarness, chosen: dict[str, Any], served: Served, of_all: bool
 ) -> None:
