@@ -129,26 +129,6 @@ def test_a_page_of_400_images_loads_those_in_view(
     expect(portal.cell("q100", "sdxl", "EU").locator(".thumbnail")).to_be_visible()
 
 
-def test_a_reloaded_page_requests_its_job_and_the_account_at_once(
-    portal: PortalPage, key: str, stack_admin: StackAdmin
-) -> None:
-    page = portal.page
-    stack_admin.make_instant("flux", "sdxl")
-    job = stack_admin.submit(key, images(questions=1, models=("flux",), regions=("US",)))
-    portal.sign_in(key)
-    portal.open(f"/jobs/{job}")
-    expect(portal.state()).to_have_text(re.compile("Completed"))
-    page.route("**/api/v1/me", lambda _: None)  # no answer
-    with page.expect_request(f"**/api/v1/jobs/{job}"):
-        page.reload(wait_until="commit")
-    page.unroute("**/api/v1/me")
-    requested: list[str] = []
-    page.on("request", lambda request: requested.append(request.url))
-    page.reload()
-    expect(portal.state()).to_have_text(re.compile("Completed"))
-    assert [url.endswith(f"/api/v1/jobs/{job}") for url in requested].count(True) == 1
-
-
 def images(*, questions: int, models: tuple[str, ...], regions: tuple[str, ...]) -> dict[str, object]:
     prompts = [{"id": f"q{number}", "prompt": f"A city {number}"} for number in range(1, questions + 1)]
     return {

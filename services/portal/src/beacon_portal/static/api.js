@@ -32,8 +32,6 @@ export class Api {
   #session;
   #onReachable;
   #onUnauthorised;
-  /** @type {Map<string, Promise<any>>} */
-  #early = new Map();
 
   /** `onReachable(bool)` is called after every request; `onUnauthorised()` when the key is rejected. */
   constructor(session, { onReachable, onUnauthorised }) {
@@ -43,18 +41,7 @@ export class Api {
   }
 
   get(path, options) {
-    const early = this.#early.get(path);
-    if (!early) return this.#json("GET", path, undefined, options);
-    this.#early.delete(path);
-    return early.then((answer) => { options?.signal?.throwIfAborted(); return answer; });
-  }
-
-  /** Request what the next `get` of the path will return. The function that it returns discards it. */
-  prefetch(path) {
-    const answer = this.#json("GET", path, undefined);
-    answer.catch(() => {}); // reported by the `get`
-    this.#early.set(path, answer);
-    return () => this.#early.delete(path);
+    return this.#json("GET", path, undefined, options);
   }
 
   post(path, body, options) {
@@ -138,13 +125,9 @@ export function query(values) {
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
 
-export function jobPath(id) {
-  return path`api/v1/jobs/${id}`;
-}
-
 /** A job with all of its executions: its view has the first ones, pages have the others. */
 export async function fetchJob(api, id, signal) {
-  const job = await api.get(jobPath(id), { signal });
+  const job = await api.get(path`api/v1/jobs/${id}`, { signal });
   while (job.executions_cursor) {
     const wanted = query({ cursor: job.executions_cursor, limit: 500, outputs: false });
     const page = await api.get(path`api/v1/jobs/${id}/executions` + wanted, { signal });

@@ -1,8 +1,8 @@
 // Entry point: builds the parts and starts.
 
-import { Api, jobPath } from "./api.js";
+import { Api } from "./api.js";
 import { Files } from "./media/files.js";
-import { Router, currentRoute, route } from "./router.js";
+import { Router, route } from "./router.js";
 import { Session } from "./session.js";
 import { Shell } from "./shell.js";
 import { adminView } from "./views/admin.js";
@@ -77,8 +77,6 @@ async function refreshAccount() {
 
 async function start() {
   if (!session.key) return showSignIn();
-  const [, job] = /^\/jobs\/(\w+)$/.exec(currentRoute().path) ?? [];
-  const discard = job ? api.prefetch(jobPath(job)) : undefined; // a large job and the account at the same time
   try {
     session.me = await api.get("api/v1/me");
     openPortal();
@@ -86,8 +84,6 @@ async function start() {
     if (error.status !== 401) {
       shell.show(notFoundView({ problem: error, retry: start }), "/");
     }
-  } finally {
-    discard?.();
   }
   return undefined;
 }
