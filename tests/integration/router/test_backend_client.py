@@ -297,7 +297,7 @@ async def test_a_stream_is_no_faster_than_its_reader(client: BackendClient) -> N
 
 
 async def test_a_broken_stream_is_a_failure(client: BackendClient) -> None:
-    async with server_that(answers_with(CHUNKED + b"5\r\ndata:\r\n")) as server:
+    async with server_that(answers_with(CHUNKED + b"8\r\ndata: 1\n\r\n")) as server:
         sink = StreamSink()
         with pytest.raises(BackendError) as failed:
             await backend_at("openai", server.url, client).run(CALL, sink=sink)
