@@ -167,7 +167,7 @@ def test_images_and_the_forms_with_files_are_accessible(
     expect(page.get_by_role("row", name="photo.png")).to_be_visible()
     check_views(page)
     portal.go("Submit")
-    page.get_by_label("Generation").check(force=True)
+    page.get_by_role("radio", name="Generation").check(force=True)
     for model in ("music", "image_gen"):
         page.get_by_label("Model", exact=True).select_option(model)
         check_views(page)

@@ -149,7 +149,7 @@ def test_a_file_dropped_into_the_form_is_an_input_of_the_job(
     photo = picture(tmp_path, "photo.png", 3)
     portal.sign_in(key)
     portal.go("Submit")
-    page.get_by_label("Generation").check(force=True)
+    page.get_by_role("radio", name="Generation").check(force=True)
     page.get_by_label("Model", exact=True).select_option("flux")
     page.get_by_label("Prompt", exact=True).fill("with a hat")
     data = page.evaluate_handle(
@@ -176,7 +176,7 @@ def test_a_form_made_from_a_schema_submits_its_values_and_its_file(
     page = portal.page
     portal.sign_in(key)
     portal.go("Submit")
-    page.get_by_label("Generation").check(force=True)
+    page.get_by_role("radio", name="Generation").check(force=True)
     page.get_by_label("Model", exact=True).select_option("image_gen")
     expect(page.get_by_text("How it looks")).to_be_visible()
     steps = page.get_by_label("Steps (optional)", exact=True)
