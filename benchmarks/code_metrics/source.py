@@ -11,7 +11,7 @@ POLICY = (
     ("services/router/src/beacon_router/scheduling", "policy placement fair_share stride"),
     (
         "services/router/src/beacon_router/core",
-        "asides bounds crowd dispatch fleet heads limits within_timeout placing pools queues rehearsed_choice turns",  # noqa: E501
+        "asides bounds crowd dispatch fleet heads limits patience placing pools queues rehearsed_choice turns",  # noqa: E501
     ),
 )
 

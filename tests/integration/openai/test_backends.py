@@ -150,9 +150,9 @@ async def test_a_backend_that_cannot_count_streams_is_asked_without(
             assert answered.status_code == 200
             assert "Yes." in answered.text
             assert "usage" not in answered.text
-        told = await http.post(
+        refused = await http.post(
             "/v1/chat/completions",
             json={**CHAT, "stream": True, "stream_options": {"include_usage": True}},
         )
     assert asked == [True, False, False, True]
-    assert (told.status_code, "stream_options" in told.text) == (400, True)
+    assert (refused.status_code, "stream_options" in refused.text) == (400, True)
